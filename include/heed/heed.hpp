@@ -1,0 +1,14 @@
+// Heed: attention you can trust, on the CPU you have.
+#pragma once
+
+#include <heed/array.hpp>
+#include <heed/attention.hpp>
+#include <heed/attention_stats.hpp>
+#include <heed/error.hpp>
+#include <heed/mask.hpp>
+#include <heed/merge.hpp>
+#include <heed/npy.hpp>
+#include <heed/runtime.hpp>
+#include <heed/safetensors.hpp>
+#include <heed/tensor.hpp>
+#include <heed/trace.hpp>
