@@ -1,16 +1,81 @@
 // Where every error of the library is thrown, and nowhere else.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <heed/attention.hpp>
+#include <heed/error.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include <heed/error.hpp>
+#include "src/kernels/args.hpp"
 
 namespace heed {
 
 // Throws Error "function: argument: message". The message says what came and the rule.
 [[noreturn]] inline void fail(std::string_view function, std::string_view argument, const std::string& message) {
   throw Error(std::string(function), std::string(argument), message);
+}
+
+// A view whose rank is not in its type.
+struct AnyView {
+  const void* data = nullptr;
+  std::int64_t element_bytes = 1;
+  std::vector<std::int64_t> shape, strides;
+
+  template <class T, std::size_t Rank>
+  AnyView(const TensorView<T, Rank>& view)
+      : data(view.data),
+        element_bytes(sizeof(T)),
+        shape(view.shape.begin(), view.shape.end()),
+        strides(view.strides.begin(), view.strides.end()) {}
+};
+
+std::string shape_text(const std::vector<std::int64_t>& shape);  // "(1, 2, 3)"
+
+// Extents not negative, their product an element count, and data there where there are elements.
+void check_view(std::string_view function, std::string_view argument, const AnyView& view);
+void check_shape(std::string_view function, std::string_view argument, const AnyView& view,
+                 const std::vector<std::int64_t>& shape, std::string_view axes);
+
+// An argument by name, for the checks of overlap.
+struct NamedView {
+  std::string_view name;
+  AnyView view;
+};
+// No output has one element at two places, or shares an element with another output or an input. Exact, not by ranges.
+void check_overlap(std::string_view function, const std::vector<NamedView>& inputs,
+                   const std::vector<NamedView>& outputs);
+
+// The sizes an attention call is about.
+struct AttentionShape {
+  std::int64_t batch = 0, q_heads = 0, q_len = 0, kv_len = 0;
+};
+
+// Options that decide which keys are seen.
+template <class T>
+Visibility<T> check_visibility(std::string_view function, const AttentionShape& shape,
+                               const AttentionOptions<T>& options);
+
+// All of q, k and the options but lse and weights; v and out are left for the caller. The result points at their data.
+template <class T>
+kernels::AttentionArgs<T> check_attention(std::string_view function, const TensorView<const T, 4>& q,
+                                          const TensorView<const T, 4>& k, const AttentionOptions<T>& options);
+
+// Every input among the options, for check_overlap.
+template <class T>
+std::vector<NamedView> option_inputs(const AttentionOptions<T>& options);
+
+// The most threads of a call with this option.
+int check_threads(std::string_view function, int threads);
+
+template <std::size_t Rank>
+kernels::Strides4 strides4(const std::array<std::int64_t, Rank>& strides) {
+  kernels::Strides4 s{strides[0], strides[1], strides[2], 0};
+  if constexpr (Rank == 4) s.d = strides[3];
+  return s;
 }
 
 }  // namespace heed

@@ -1,0 +1,73 @@
+#include "src/attention_plan.hpp"
+
+#include <algorithm>
+
+namespace heed {
+namespace {
+
+using kernels::kKeyBlock;
+using kernels::kTileRows;
+
+// Sums are stored in whole vectors of the widest target: 16 floats. Also a cache line, which keeps rows apart aligned.
+constexpr std::int64_t kColumnStep = 16;
+// Operations below which a further thread costs more (some 10 microseconds to wake it) than it saves.
+constexpr double kOperationsPerWorker = 2e6;
+// Arrays of one element per row of the tile, see Workspace.
+constexpr std::int64_t kRowArrays = 13;
+
+std::int64_t round_up(std::int64_t n, std::int64_t step) {
+  return (n + step - 1) / step * step;
+}
+
+}  // namespace
+
+kernels::TileRows AttentionPlan::tile(std::int64_t task) const {
+  const std::int64_t head = task / tiles, begin = task % tiles * kTileRows;
+  return {head / kv_heads_, head % kv_heads_, begin, std::min(rows, begin + kTileRows)};
+}
+
+template <class T>
+AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads) {
+  AttentionPlan plan;
+  plan.kv_heads_ = args.kv_heads;
+  plan.rows = args.q_len * args.group;
+  plan.tiles = (plan.rows + kTileRows - 1) / kTileRows;
+  plan.tasks = args.batch * args.kv_heads * plan.tiles;
+  const bool copies = args.k_strides.d != 1 || (args.v && args.v_strides.d != 1);
+  plan.columns = args.v ? round_up(args.value_dim, kColumnStep) : 0;
+  plan.copy_elements = copies ? round_up(kKeyBlock * std::max(args.head_dim, args.value_dim), kColumnStep) : 0;
+  plan.workspace = kTileRows * (args.head_dim + 2 * kKeyBlock + 2 * plan.columns + kRowArrays) + plan.copy_elements;
+  const double operations = 2.0 * static_cast<double>(args.batch * args.q_heads * args.q_len) *
+                            static_cast<double>(args.kv_len) * static_cast<double>(args.head_dim + args.value_dim);
+  const double useful = std::min(operations / kOperationsPerWorker, static_cast<double>(plan.tasks));
+  plan.workers = static_cast<int>(std::clamp(useful, 1.0, static_cast<double>(threads)));
+  return plan;
+}
+
+template <class T>
+kernels::Workspace<T> workspace_at(T* memory, const AttentionPlan& plan, const kernels::AttentionArgs<T>& args) {
+  kernels::Workspace<T> w{};
+  const auto take = [&](std::int64_t elements) {
+    T* const part = memory;
+    memory += elements;
+    return part;
+  };
+  w.columns = plan.columns;
+  w.packed_q = take(kTileRows * args.head_dim);
+  w.scores = take(kTileRows * kKeyBlock);
+  w.extra = take(kTileRows * kKeyBlock);
+  w.sums = take(kTileRows * plan.columns);
+  w.total = take(kTileRows * plan.columns);
+  w.kv_copy = take(plan.copy_elements);
+  for (T** row : {&w.row_max, &w.row_sum, &w.total_max, &w.total_sum, &w.row_min, &w.rescale, &w.inverse, &w.lse,
+                  &w.first_key, &w.end_key, &w.distance, &w.slope, &w.sink})
+    *row = take(kTileRows);
+  return w;
+}
+
+template AttentionPlan plan_attention(const kernels::AttentionArgs<float>&, int);
+template AttentionPlan plan_attention(const kernels::AttentionArgs<double>&, int);
+template kernels::Workspace<float> workspace_at(float*, const AttentionPlan&, const kernels::AttentionArgs<float>&);
+template kernels::Workspace<double> workspace_at(double*, const AttentionPlan&, const kernels::AttentionArgs<double>&);
+
+}  // namespace heed

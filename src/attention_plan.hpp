@@ -1,0 +1,35 @@
+// What a call of attention will do: pure integers, no data.
+#pragma once
+
+#include <cstdint>
+
+#include "src/kernels/args.hpp"
+
+namespace heed {
+
+struct AttentionPlan {
+  std::int64_t rows = 0;           // per kv head: q_len * group
+  std::int64_t tiles = 0;          // per kv head
+  std::int64_t tasks = 0;          // tiles of all kv heads of all sequences
+  std::int64_t columns = 0;        // of the sums of a row, whole vectors
+  std::int64_t copy_elements = 0;  // room for a block of keys or values whose last stride is not 1
+  std::int64_t workspace = 0;      // elements per worker
+  int workers = 1;
+
+  kernels::TileRows tile(std::int64_t task) const;
+
+ private:
+  std::int64_t kv_heads_ = 1;
+  template <class T>
+  friend AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads);
+};
+
+// `threads`: the most that may be used.
+template <class T>
+AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads);
+
+// The parts of one worker's memory, which holds plan.workspace elements and is aligned to 64 bytes.
+template <class T>
+kernels::Workspace<T> workspace_at(T* memory, const AttentionPlan& plan, const kernels::AttentionArgs<T>& args);
+
+}  // namespace heed

@@ -1,0 +1,219 @@
+#include "src/check.hpp"
+
+#include <cmath>
+
+#include "src/parallel.hpp"
+
+namespace heed {
+namespace {
+
+std::string number_text(double x) {
+  std::string text = std::to_string(x);
+  return std::isfinite(x) && std::fabs(x) < 1e-4 && x != 0 ? "about " + text : text;
+}
+
+// Strides with 0 for the axes of size 1, which stand for all. An array of no elements is never indexed.
+template <class T>
+void take_strides(const ScoreView<T>& view, std::int64_t (&strides)[4]) {
+  for (std::size_t axis = 0; axis < 4; ++axis) strides[axis] = view.shape[axis] == 1 ? 0 : view.strides[axis];
+}
+
+// The view with its own rank again.
+template <class T>
+AnyView with_rank(const ScoreView<T>& view) {
+  AnyView any(TensorView<T, 4>(view.data, view.shape, view.strides));
+  if (view.rank < 4) any.shape.erase(any.shape.begin() + 1), any.strides.erase(any.strides.begin() + 1);
+  if (view.rank < 3) any.shape.erase(any.shape.begin()), any.strides.erase(any.strides.begin());
+  return any;
+}
+
+template <class T>
+void check_score_view(std::string_view function, std::string_view argument, const AttentionShape& s,
+                      const ScoreView<T>& view) {
+  const AnyView any = with_rank(view);
+  const std::vector<std::int64_t> all{s.batch, s.q_heads, s.q_len, s.kv_len};
+  bool fits = true;
+  for (std::size_t axis = 0; axis < 4; ++axis) fits &= view.shape[axis] == all[axis] || view.shape[axis] == 1;
+  if (!fits) {
+    std::vector<std::int64_t> wanted = all;
+    if (view.rank < 4) wanted.erase(wanted.begin() + 1);
+    if (view.rank < 3) wanted.erase(wanted.begin());
+    const char* axes = view.rank == 2   ? "(q_len, kv_len)"
+                       : view.rank == 3 ? "(batch, q_len, kv_len)"
+                                        : "(batch, q_heads, q_len, kv_len)";
+    fail(function, argument,
+         "shape " + shape_text(any.shape) + " is not " + axes + " = " + shape_text(wanted) +
+             ", where an axis of size 1 stands for all");
+  }
+  check_view(function, argument, any);
+}
+
+}  // namespace
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "(";
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) text += (axis ? ", " : "") + std::to_string(shape[axis]);
+  return text + ")";
+}
+
+void check_view(std::string_view function, std::string_view argument, const AnyView& view) {
+  std::int64_t count = 1;
+  bool overflow = false;
+  for (const std::int64_t extent : view.shape) {
+    if (extent < 0) fail(function, argument, "shape " + shape_text(view.shape) + " has a negative extent");
+    overflow |= __builtin_mul_overflow(count, extent, &count);
+  }
+  for (const std::int64_t extent : view.shape)
+    if (extent == 0) return;
+  if (overflow)
+    fail(function, argument, "shape " + shape_text(view.shape) + " has more elements than 64 bits can count");
+  if (!view.data) fail(function, argument, "data is null, but shape " + shape_text(view.shape) + " has elements");
+}
+
+void check_shape(std::string_view function, std::string_view argument, const AnyView& view,
+                 const std::vector<std::int64_t>& shape, std::string_view axes) {
+  if (view.shape != shape)
+    fail(function, argument,
+         "shape " + shape_text(view.shape) + " is not " + std::string(axes) + " = " + shape_text(shape));
+  check_view(function, argument, view);
+}
+
+int check_threads(std::string_view function, int threads) {
+  if (threads < 0) fail(function, "threads", std::to_string(threads) + " is negative; 0 means num_threads()");
+  const int all = default_threads();
+  return threads == 0 ? all : std::min(threads, all);
+}
+
+template <class T>
+Visibility<T> check_visibility(std::string_view function, const AttentionShape& s, const AttentionOptions<T>& options) {
+  Visibility<T> seen;
+  seen.q_len = s.q_len;
+  seen.kv_len = s.kv_len;
+  seen.causal = options.causal;
+  seen.bottom_right = options.align == Align::bottom_right;
+  const char* wants_align = options.causal         ? "causal"
+                            : options.window       ? "window"
+                            : options.alibi_slopes ? "alibi_slopes"
+                                                   : nullptr;
+  if (wants_align && s.q_len != s.kv_len && !options.align)
+    fail(function, "align",
+         std::string("not given, but ") + wants_align + " with q_len " + std::to_string(s.q_len) + " and kv_len " +
+             std::to_string(s.kv_len) +
+             " needs it: top_left (query i at position i) or bottom_right (query i at position i + kv_len - q_len)");
+  if (options.window) {
+    for (const std::int64_t side : {options.window->left, options.window->right})
+      if (side < -1)
+        fail(function, "window",
+             std::to_string(side) + " is below -1; counts of keys beside the diagonal, -1 = unlimited");
+    // A side that reaches past all keys is unlimited; so small a number cannot overflow.
+    const std::int64_t most = s.q_len + s.kv_len;
+    seen.left = std::min(options.window->left, most);
+    seen.right = std::min(options.window->right, most);
+  }
+  if (options.kv_lengths) {
+    const auto& lengths = *options.kv_lengths;
+    check_shape(function, "kv_lengths", lengths, {s.batch}, "(batch)");
+    for (std::int64_t b = 0; b < s.batch; ++b)
+      if (lengths(b) < 0 || lengths(b) > s.kv_len)
+        fail(function, "kv_lengths",
+             "length " + std::to_string(lengths(b)) + " of sequence " + std::to_string(b) +
+                 " is not between 0 and kv_len " + std::to_string(s.kv_len));
+    seen.kv_lengths = lengths.data;
+    seen.kv_lengths_stride = lengths.strides[0];
+  }
+  if (options.mask) {
+    check_score_view(function, "mask", s, *options.mask);
+    seen.mask = reinterpret_cast<const unsigned char*>(options.mask->data);  // any byte but 0 is true
+    take_strides(*options.mask, seen.mask_strides);
+  }
+  if (options.bias) {
+    check_score_view(function, "bias", s, *options.bias);
+    seen.bias = options.bias->data;
+    take_strides(*options.bias, seen.bias_strides);
+  }
+  if (options.segments) {
+    const Segments& ids = *options.segments;
+    check_shape(function, "segments", ids.q, {s.batch, s.q_len}, "(batch, q_len)");
+    check_shape(function, "segments", ids.kv, {s.batch, s.kv_len}, "(batch, kv_len)");
+    seen.q_segments = ids.q.data;
+    seen.kv_segments = ids.kv.data;
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      seen.q_segment_strides[axis] = ids.q.strides[axis];
+      seen.kv_segment_strides[axis] = ids.kv.strides[axis];
+    }
+  }
+  return seen;
+}
+
+template <class T>
+kernels::AttentionArgs<T> check_attention(std::string_view function, const TensorView<const T, 4>& q,
+                                          const TensorView<const T, 4>& k, const AttentionOptions<T>& options) {
+  check_view(function, "q", q);
+  check_view(function, "k", k);
+  kernels::AttentionArgs<T> a;
+  a.batch = q.shape[0], a.q_heads = q.shape[1], a.q_len = q.shape[2], a.head_dim = q.shape[3];
+  a.kv_heads = k.shape[1], a.kv_len = k.shape[2];
+  if (k.shape[0] != a.batch)
+    fail(function, "k",
+         "batch " + std::to_string(k.shape[0]) + " is not the batch " + std::to_string(a.batch) + " of q");
+  if (k.shape[3] != a.head_dim)
+    fail(function, "k",
+         "head_dim " + std::to_string(k.shape[3]) + " is not the head_dim " + std::to_string(a.head_dim) + " of q");
+  if (a.kv_heads == 0 ? a.q_heads != 0 : a.q_heads % a.kv_heads != 0)
+    fail(function, "k",
+         "kv_heads " + std::to_string(a.kv_heads) + " does not divide q_heads " + std::to_string(a.q_heads));
+  a.group = a.kv_heads == 0 ? 1 : a.q_heads / a.kv_heads;
+  a.q = q.data, a.k = k.data;
+  a.q_strides = strides4(q.strides), a.k_strides = strides4(k.strides);
+
+  if (options.scale && !std::isfinite(*options.scale))
+    fail(function, "scale", number_text(*options.scale) + " is not finite");
+  if (!options.scale && a.head_dim == 0)
+    fail(function, "scale", "not given, but head_dim is 0, so that 1 / sqrt(head_dim) does not exist");
+  a.scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(a.head_dim));
+  if (options.softcap && !(std::isfinite(*options.softcap) && *options.softcap > 0))
+    fail(function, "softcap", number_text(*options.softcap) + " is not positive and finite");
+  a.softcap = options.softcap.value_or(0);
+  if (!(options.dropout >= 0 && options.dropout <= 1))
+    fail(function, "dropout", number_text(options.dropout) + " is not a probability between 0 and 1");
+  a.dropout = {options.dropout, options.seed};
+  a.empty_row_mean = options.empty_row == EmptyRow::mean;
+  if (options.alibi_slopes) {
+    check_shape(function, "alibi_slopes", *options.alibi_slopes, {a.q_heads}, "(q_heads)");
+    a.maybe_slopes = options.alibi_slopes->data;
+    a.slopes_stride = options.alibi_slopes->strides[0];
+  }
+  if (options.sinks) {
+    check_shape(function, "sinks", *options.sinks, {a.q_heads}, "(q_heads)");
+    a.maybe_sinks = options.sinks->data;
+    a.sinks_stride = options.sinks->strides[0];
+  }
+  a.visibility = check_visibility(function, {a.batch, a.q_heads, a.q_len, a.kv_len}, options);
+  return a;
+}
+
+template <class T>
+std::vector<NamedView> option_inputs(const AttentionOptions<T>& options) {
+  std::vector<NamedView> all;
+  if (options.mask) all.push_back({"mask", with_rank(*options.mask)});
+  if (options.bias) all.push_back({"bias", with_rank(*options.bias)});
+  if (options.kv_lengths) all.push_back({"kv_lengths", *options.kv_lengths});
+  if (options.segments)
+    all.push_back({"segments", options.segments->q}), all.push_back({"segments", options.segments->kv});
+  if (options.alibi_slopes) all.push_back({"alibi_slopes", *options.alibi_slopes});
+  if (options.sinks) all.push_back({"sinks", *options.sinks});
+  return all;
+}
+
+template Visibility<float> check_visibility(std::string_view, const AttentionShape&, const AttentionOptions<float>&);
+template Visibility<double> check_visibility(std::string_view, const AttentionShape&, const AttentionOptions<double>&);
+template kernels::AttentionArgs<float> check_attention(std::string_view, const TensorView<const float, 4>&,
+                                                       const TensorView<const float, 4>&,
+                                                       const AttentionOptions<float>&);
+template kernels::AttentionArgs<double> check_attention(std::string_view, const TensorView<const double, 4>&,
+                                                        const TensorView<const double, 4>&,
+                                                        const AttentionOptions<double>&);
+template std::vector<NamedView> option_inputs(const AttentionOptions<float>&);
+template std::vector<NamedView> option_inputs(const AttentionOptions<double>&);
+
+}  // namespace heed

@@ -1,0 +1,83 @@
+// What kernels are given: plain numbers and pointers.
+//   b sequence, h query head, hk kv head, i query, j key; Dk head_dim, Dv value_dim
+#pragma once
+
+#include <cstdint>
+
+#include "src/philox.hpp"
+#include "src/visibility.hpp"
+
+namespace heed::kernels {
+
+// Queries of a tile: the lanes of the packed queries and of the scores. 48 is 3 AVX-512 vectors of float, the register
+// tile with the best share of the peak; 8 kv_head rows of groups 1, 2, 3, 4, 6 and 8 divide it.
+inline constexpr int kTileRows = 48;
+// Keys per softmax step, at absolute multiples of this: part of the bit-exact contract, not to be tuned.
+inline constexpr int kKeyBlock = 128;
+// Keys after which a row's state is closed and merged, at absolute multiples of this: likewise part of the contract.
+inline constexpr std::int64_t kKeyChunk = 4096;
+
+struct Strides4 {
+  std::int64_t b = 0, h = 0, t = 0, d = 0;
+};
+
+template <class T>
+struct AttentionArgs {
+  std::int64_t batch = 0, q_heads = 0, kv_heads = 0, group = 1;
+  std::int64_t q_len = 0, kv_len = 0, head_dim = 0, value_dim = 0;
+  const T* q = nullptr;
+  const T* k = nullptr;
+  const T* v = nullptr;  // null: statistics only
+  T* out = nullptr;
+  T* maybe_lse = nullptr;      // strides.d unused
+  T* maybe_weights = nullptr;  // t: query, d: key
+  Strides4 q_strides, k_strides, v_strides, out_strides, lse_strides, weights_strides;
+  Visibility<T> visibility;
+  const T* maybe_slopes = nullptr;
+  std::int64_t slopes_stride = 0;
+  const T* maybe_sinks = nullptr;
+  std::int64_t sinks_stride = 0;
+  double scale = 1;
+  double softcap = 0;  // 0: none
+  Dropout dropout;
+  bool empty_row_mean = false;
+};
+
+// Rows of one kv head in the order query-major, head of the group minor: row r is query r / group of head
+// hk * group + r % group. So all heads of a group share each read of a key, and a tile's queries are neighbours.
+struct TileRows {
+  std::int64_t b = 0, hk = 0, begin = 0, end = 0;
+};
+
+// Memory of one worker; see plan for its size. Rows are kTileRows apart in packed_q and scores, `columns` in the sums.
+template <class T>
+struct Workspace {
+  T* packed_q;                 // [Dk][kTileRows]
+  T* scores;                   // [kKeyBlock][kTileRows]; after the softmax the weights, -1 where hidden
+  T* extra;                    // [kKeyBlock][kTileRows]: bias * log2(e), -inf where hidden
+  T* kv_copy;                  // [kKeyBlock][max(Dk, Dv)]: keys or values whose last stride is not 1
+  T *sums, *total;             // [kTileRows][columns]: of the chunk, of all chunks so far
+  T *row_max, *row_sum;        // [kTileRows], of the chunk; base two
+  T *total_max, *total_sum;    // [kTileRows], of all chunks so far
+  T* row_min;                  // smallest raw score seen: -inf marks one that left the range of T
+  T *rescale, *inverse, *lse;  // per row
+  T *first_key, *end_key;      // range of the row in the block, counted from its first key
+  T *distance, *slope, *sink;  // position - first key of the block; ALiBi slope, sink, both * log2(e)
+  std::int64_t columns;        // Dv rounded up to whole vectors of the widest target
+};
+
+// Outputs of attention_stats, dense as (row of the kv head) or (head of the group, key).
+template <class T>
+struct StatsRows {
+  double* entropy;         // [rows]
+  T* max_prob;             // [rows]
+  std::int64_t* argmax;    // [rows]
+  T* lse;                  // [rows]
+  T* first_key_mass;       // [rows]
+  double* key_mass;        // [group][kv_len]
+  std::int64_t* top_keys;  // [rows][top]
+  T* top_probs;            // [rows][top]
+  std::int64_t top = 0;
+};
+
+}  // namespace heed::kernels

@@ -1,0 +1,142 @@
+// Attention of one tile of rows. Compiled once per target.
+#if defined(HEED_KERNELS_ATTENTION_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_ATTENTION_INL_HPP
+#undef HEED_KERNELS_ATTENTION_INL_HPP
+#else
+#define HEED_KERNELS_ATTENTION_INL_HPP
+#endif
+
+#include "src/kernels/slow_row-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+namespace {
+
+// The states of all rows of a tile when its keys are done.
+template <class T>
+struct FinishedTile {
+  TileRun<T> run;
+  RowKind kind[kTileRows];
+  SlowRow<T> slow[kTileRows];
+
+  FinishedTile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w) : run{a, rows, w} {
+    run.start();
+    run.run();
+    for (int row = 0; row < run.count; ++row) {
+      kind[row] = row_kind<T>(w, row);
+      if (kind[row] == RowKind::slow) slow[row].start(run, row);
+    }
+  }
+
+  // Whether an empty row takes the mean: not under a sink, which would hold all the weight.
+  bool takes_mean(int row) const {
+    return kind[row] == RowKind::empty && run.a.empty_row_mean && run.sink(row) == -kInfinity<T>;
+  }
+
+  T lse(int row) const {
+    switch (kind[row]) {
+      case RowKind::slow:
+        return slow[row].lse;
+      case RowKind::empty:
+        return run.sink(row);
+      default:
+        return run.w.lse[row];
+    }
+  }
+
+  // Final weights of the keys begin … end - 1 of one block into w.scores, -1 where hidden. Also log2 of each weight
+  // times the row's normaliser into w.extra for usual rows.
+  void block_weights(std::int64_t begin, std::int64_t end) {
+    const Tag<T> d;
+    Workspace<T>& w = run.w;
+    const int keys = static_cast<int>(end - begin);
+    bool hides = false;
+    const bool any = run.score_block(begin, end, hides);
+    for (int t = 0; t < keys; ++t)
+      for (int lane = 0; lane < run.vecs * kLanes<T>; lane += kLanes<T>) {
+        const int at = t * kTileRows + lane;
+        const Vec<T> score = any ? hn::Load(d, w.scores + at) : set<T>(-kInfinity<T>);
+        const Vec<T> x = hn::Sub(score, hn::Load(d, w.total_max + lane));
+        const Vec<T> weight = hn::Mul(exp2<T>(x), hn::Load(d, w.inverse + lane));
+        hn::Store(x, d, w.extra + at);
+        hn::Store(hn::IfThenElse(hn::Eq(score, set<T>(-kInfinity<T>)), set<T>(-1), weight), d, w.scores + at);
+      }
+    for (int row = 0; row < run.count; ++row) {
+      if (kind[row] == RowKind::usual) continue;
+      if (kind[row] == RowKind::slow) slow[row].fill_weights(run, row, begin, end);
+      for (int t = 0; t < keys; ++t) {
+        T& weight = w.scores[t * kTileRows + row];
+        if (kind[row] == RowKind::empty)
+          weight = -1;
+        else if (!(weight < 0))
+          weight *= slow[row].inverse;
+      }
+    }
+  }
+};
+
+// out = total / sum. Adding 0 makes a negative zero positive: which zero a sum starts from depends on the tile.
+template <class T>
+HWY_NOINLINE void write_row(const FinishedTile<T>& tile, int row) {
+  const TileRun<T>& run = tile.run;
+  const AttentionArgs<T>& a = run.a;
+  const Workspace<T>& w = run.w;
+  T* total = w.total + row * w.columns;
+  T* out = run.out_row(row);
+  if (tile.takes_mean(row)) {
+    const std::int64_t keys = a.visibility.keys(run.rows.b);
+    for (std::int64_t e = 0; e < a.value_dim; ++e) {
+      Wide<T> sum = 0;
+      for (std::int64_t j = 0; j < keys; ++j) sum += static_cast<Wide<T>>(run.v_row(j)[e * a.v_strides.d]);
+      out[e * a.out_strides.d] = keys ? static_cast<T>(sum / static_cast<Wide<T>>(keys)) : T{0};
+    }
+    return;
+  }
+  if (tile.kind[row] == RowKind::slow) tile.slow[row].output(run, row);
+  if (tile.kind[row] == RowKind::empty) std::fill_n(total, w.columns, T{0});
+  const Tag<T> d;
+  const Vec<T> factor = set<T>(tile.kind[row] == RowKind::slow ? tile.slow[row].inverse : w.inverse[row]);
+  for (std::int64_t e = 0; e < a.value_dim; e += kLanes<T>)
+    hn::Store(hn::MulAdd(hn::Load(d, total + e), factor, hn::Zero(d)), d, total + e);
+  for (std::int64_t e = 0; e < a.value_dim; ++e) out[e * a.out_strides.d] = total[e];
+}
+
+template <class T>
+void write_weights(FinishedTile<T>& tile) {
+  const TileRun<T>& run = tile.run;
+  const AttentionArgs<T>& a = run.a;
+  for (int row = 0; row < run.count; ++row) {
+    const std::int64_t keys = a.visibility.keys(run.rows.b);
+    const T equal = tile.takes_mean(row) && keys ? static_cast<T>(1 / static_cast<Wide<T>>(keys)) : T{0};
+    T* weights = run.weights_row(row);
+    for (std::int64_t j = 0; j < a.kv_len; ++j) weights[j * a.weights_strides.d] = j < keys ? equal : T{0};
+  }
+  TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    tile.block_weights(begin, end);
+    for (int row = 0; row < run.count; ++row) {
+      T* weights = run.weights_row(row) + begin * a.weights_strides.d;
+      for (std::int64_t t = 0; t < end - begin; ++t) {
+        const T weight = run.w.scores[t * kTileRows + row];
+        if (!(weight < 0)) weights[t * a.weights_strides.d] = weight;
+      }
+    }
+  });
+}
+
+template <class T>
+void attention_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w) {
+  FinishedTile<T> tile(a, rows, w);
+  for (int row = 0; row < tile.run.count; ++row) {
+    write_row<T>(tile, row);
+    if (a.maybe_lse)
+      a.maybe_lse[rows.b * a.lse_strides.b + tile.run.head(row) * a.lse_strides.h +
+                  tile.run.query(row) * a.lse_strides.t] = tile.lse(row);
+  }
+  if (a.maybe_weights) write_weights<T>(tile);
+}
+
+}  // namespace
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

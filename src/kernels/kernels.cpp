@@ -1,0 +1,105 @@
+// Compiles the kernels once per instruction set, and lists those this machine can run.
+
+// What adds compile time and no bits: sets between the ones offered (SSE), above them without gain here (newer
+// AVX-512), and vectors whose size the compiler does not know (SVE), which cannot be in arrays.
+#ifndef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#endif
+
+#include <hwy/detect_targets.h>
+// Names that a version of Highway lacks.
+#ifndef HWY_AVX3_ZEN4
+#define HWY_AVX3_ZEN4 0
+#endif
+#ifndef HWY_AVX3_SPR
+#define HWY_AVX3_SPR 0
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/kernels/kernels.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef HEED_KERNELS_ONCE
+#define HEED_KERNELS_ONCE
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "src/kernels/kernels.hpp"
+#endif
+
+#include "src/kernels/attention-inl.hpp"
+#include "src/kernels/peak-inl.hpp"
+#include "src/kernels/stats-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+namespace {
+
+template <class T, Vec<T> (*Function)(Vec<T>)>
+void each(const T* x, std::size_t count, T* y) {
+  const Tag<T> d;
+  for (std::size_t i = 0; i < count; i += static_cast<std::size_t>(kLanes<T>)) {
+    const int n = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(kLanes<T>), count - i));
+    HWY_ALIGN T lanes[kLanes<T>];
+    hn::Store(Function(load_first<T>(n, x + i)), d, lanes);
+    std::copy_n(lanes, n, y + i);
+  }
+}
+
+template <class T>
+TypedKernels<T> typed_kernels() {
+  return {&attention_tile<T>, &stats_tile<T>, &each<T, exp2<T>>, &each<T, log<T>>, &each<T, tanh<T>>};
+}
+
+KernelTable kernel_table() {
+#if HWY_ARCH_ARM
+  constexpr bool portable = HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128;
+  constexpr Isa isa = portable ? Isa::portable : Isa::neon;
+#elif HWY_ARCH_X86
+  constexpr bool portable = HWY_TARGET > HWY_AVX2;  // a larger number is an older set
+  constexpr Isa isa = portable ? Isa::portable : HWY_TARGET == HWY_AVX2 ? Isa::avx2 : Isa::avx512;
+#else
+  constexpr bool portable = true;
+  constexpr Isa isa = Isa::portable;
+#endif
+  return {isa, !portable, typed_kernels<float>(), typed_kernels<double>(), &fma_round, &read_sum};
+}
+
+}  // namespace
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::kernels {
+namespace {
+
+HWY_EXPORT(kernel_table);
+
+std::vector<KernelTable> find_kernels() {
+#if HWY_TARGETS == HWY_STATIC_TARGET
+  return {HWY_STATIC_DISPATCH(kernel_table)()};
+#else
+  std::vector<KernelTable> all;
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    all.push_back(HWY_DYNAMIC_DISPATCH(kernel_table)());
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  return all;
+#endif
+}
+
+}  // namespace
+
+const std::vector<KernelTable>& available_kernels() {
+  static const std::vector<KernelTable> all = find_kernels();
+  return all;
+}
+
+}  // namespace heed::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,138 @@
+// One row again with wider scores, when those in T left its range. Compiled once per target.
+#if defined(HEED_KERNELS_SLOW_ROW_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_SLOW_ROW_INL_HPP
+#undef HEED_KERNELS_SLOW_ROW_INL_HPP
+#else
+#define HEED_KERNELS_SLOW_ROW_INL_HPP
+#endif
+
+#include "src/kernels/tile-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+namespace {
+
+// float -> double, whose range holds every product; double -> long double, which does where it is wider (not on Arm's
+// Windows).
+template <class T>
+using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;
+
+enum class RowKind { usual, slow, empty };
+
+// The largest score of a usual row has weight 1, so its sum is at least 1. Scores were clamped at the lowest number; a
+// maximum beyond half of it says nothing was lost by that.
+template <class T>
+RowKind row_kind(const Workspace<T>& w, int row) {
+  const T sum = w.total_sum[row], top = w.total_max[row];
+  if (w.row_min[row] == -kInfinity<T> || !(sum >= 1 || sum == 0)) return RowKind::slow;
+  if (sum == 0) return RowKind::empty;
+  return top < kLowest<T> / 2 || w.sink[row] == kInfinity<T> ? RowKind::slow : RowKind::usual;
+}
+
+template <class T>
+struct SlowRow {
+  Wide<T> top = 0;
+  T inverse = 0;
+  T lse = 0;
+  bool is_nan = false;
+
+  // Natural score of key j, which the row sees.
+  static Wide<T> score(const TileRun<T>& run, int row, std::int64_t j) {
+    const AttentionArgs<T>& a = run.a;
+    const T *q = run.q_row(row), *k = run.k_row(j);
+    Wide<T> s = 0;
+    for (std::int64_t x = 0; x < a.head_dim; ++x)
+      s += static_cast<Wide<T>>(q[x * a.q_strides.d]) * static_cast<Wide<T>>(k[x * a.k_strides.d]);
+    s *= static_cast<Wide<T>>(a.scale);
+    if (a.softcap > 0) {
+      if constexpr (sizeof(T) == 4)
+        s = hn::GetLane(capped<double>(set<double>(s), a.softcap));
+      else
+        s = static_cast<Wide<T>>(a.softcap) * std::tanh(s / static_cast<Wide<T>>(a.softcap));
+    }
+    const std::int64_t h = run.head(row), i = run.query(row);
+    s += static_cast<Wide<T>>(a.visibility.bias_at(run.rows.b, h, i, j));
+    const std::int64_t distance = a.visibility.position(run.rows.b, i) - j;
+    if (a.maybe_slopes)
+      s -= static_cast<Wide<T>>(run.slope(row)) * static_cast<Wide<T>>(distance < 0 ? -distance : distance);
+    return s;
+  }
+
+  template <class Body>
+  static void for_visible(const TileRun<T>& run, int row, std::int64_t begin, std::int64_t end, const Body& body) {
+    const std::int64_t h = run.head(row), i = run.query(row);
+    const KeyRange range = run.a.visibility.range(run.rows.b, i);
+    for (std::int64_t j = std::max(begin, range.begin); j < std::min(end, range.end); ++j)
+      if (run.a.visibility.sees(run.rows.b, h, i, j)) body(j);
+  }
+
+  // 2^((s - top) log2(e)), by the exponential of the usual rows.
+  T weight(Wide<T> s) const {
+    const Wide<T> x =
+        std::max<Wide<T>>((s - top) * static_cast<Wide<T>>(kLog2E), -2000);  // 2^-2000 is 0 in either type
+    return hn::GetLane(exp2<T>(set<T>(static_cast<T>(x))));
+  }
+
+  void start(const TileRun<T>& run, int row) {
+    const auto sink = static_cast<Wide<T>>(run.sink(row));
+    const Wide<T> infinity = std::numeric_limits<Wide<T>>::infinity();
+    is_nan = !(sink < infinity);
+    top = sink;
+    for_visible(run, row, run.some.begin, run.some.end, [&](std::int64_t j) {
+      if (is_nan) return;
+      const Wide<T> s = score(run, row, j);
+      is_nan = !(s < infinity);  // infinity - infinity is NaN
+      top = std::max(top, s);
+    });
+    if (is_nan || top == -infinity) {
+      is_nan = true;
+      inverse = lse = kNan<T>;
+      return;
+    }
+    Wide<T> sum = 0;
+    for_visible(run, row, run.some.begin, run.some.end,
+                [&](std::int64_t j) { sum += static_cast<Wide<T>>(weight(score(run, row, j))); });
+    sum += static_cast<Wide<T>>(weight(sink));
+    inverse = static_cast<T>(1 / sum);
+    if constexpr (sizeof(T) == 4)
+      lse = static_cast<T>(top + hn::GetLane(log<double>(set<double>(sum))));
+    else
+      lse = static_cast<T>(top + std::log(sum));
+  }
+
+  // Column `row` of w.scores for the keys begin … end - 1: the weights before normalisation, -1 where hidden.
+  void fill_weights(const TileRun<T>& run, int row, std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t t = 0; t < end - begin; ++t) run.w.scores[t * kTileRows + row] = -1;
+    for_visible(run, row, begin, end, [&](std::int64_t j) {
+      run.w.scores[(j - begin) * kTileRows + row] = is_nan ? kNan<T> : weight(score(run, row, j));
+    });
+  }
+
+  // Row `row` of w.total.
+  void output(const TileRun<T>& run, int row) const {
+    T* total = run.w.total + row * run.w.columns;
+    if (is_nan) {
+      std::fill_n(total, run.w.columns, kNan<T>);
+      return;
+    }
+    bool first = true;
+    TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+      fill_weights(run, row, begin, end);
+      const int keys = static_cast<int>(end - begin);
+      if (run.a.dropout.rate > 0) run.drop(begin, keys);
+      OutputStep<T> step{};
+      step.v = run.dense(run.v_row(begin), run.a.v_strides.t, run.a.v_strides.d, keys, run.a.value_dim, step.v_stride);
+      step.keys = keys;
+      step.first = first;
+      output_rows<T, true>(step, run.w, row, 1, run.a.value_dim);
+      first = false;
+    });
+    std::copy_n(run.w.sums + row * run.w.columns, run.a.value_dim, total);
+  }
+};
+
+}  // namespace
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

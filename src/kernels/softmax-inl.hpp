@@ -1,0 +1,181 @@
+// The softmax of a tile, key block by key block, a lane is a row, base two. Compiled once per target.
+#if defined(HEED_KERNELS_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_SOFTMAX_INL_HPP
+#undef HEED_KERNELS_SOFTMAX_INL_HPP
+#else
+#define HEED_KERNELS_SOFTMAX_INL_HPP
+#endif
+
+#include "src/kernels/products-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+namespace {
+
+// What turns the products of a key block into scores.
+template <class T>
+struct Conditions {
+  T softcap = 0;       // * log2(e); 0: none
+  bool alibi = false;  // w.distance, w.slope
+  bool extra = false;  // w.extra: added; -inf where hidden
+  bool range = false;  // w.first_key, w.end_key
+  int first = 0;       // key of the block the scores begin with
+};
+
+// softcap * tanh(x / softcap). Where x / softcap is so small that tanh(y) = y to half an ulp, x itself: that holds for
+// a softcap so large that the quotient loses precision, too.
+template <class T>
+HWY_INLINE Vec<T> capped(Vec<T> x, T softcap) {
+  const Vec<T> y = hn::Div(x, set<T>(softcap));
+  const auto tiny = hn::Lt(hn::Abs(y), set<T>(static_cast<T>(sizeof(T) == 4 ? 0x1p-13 : 0x1p-28)));
+  return hn::IfThenElse(tiny, x, hn::Mul(set<T>(softcap), tanh<T>(y)));
+}
+
+// scores [keys][kTileRows]: soft cap, bias, ALiBi, then -inf where hidden; moves row_max. A visible product that is not
+// finite is left for the slow row: row_min becomes -inf. A visible score stays at or above the lowest finite number.
+template <class T>
+HWY_NOINLINE void condition(const Conditions<T>& c, int keys, int vecs, Workspace<T>& w) {
+  const Tag<T> d;
+  const Vec<T> lowest = set<T>(kLowest<T>), hide = set<T>(-kInfinity<T>);
+  for (int t = 0; t < keys; ++t) {
+    const Vec<T> key = set<T>(static_cast<T>(c.first + t));
+    for (int j = 0; j < vecs; ++j) {
+      const int lane = j * kLanes<T>;
+      const int at = t * kTileRows + lane;
+      Vec<T> x = hn::Load(d, w.scores + at);
+      auto visible = hn::Le(hn::Zero(d), set<T>(1));
+      if (c.range)
+        visible = hn::And(hn::Ge(key, hn::Load(d, w.first_key + lane)), hn::Lt(key, hn::Load(d, w.end_key + lane)));
+      const auto in_range = hn::Le(hn::Abs(x), set<T>(std::numeric_limits<T>::max()));
+      if (c.softcap > 0) x = capped<T>(x, c.softcap);
+      if (c.extra) {
+        const Vec<T> extra = hn::Load(d, w.extra + at);
+        visible = hn::And(visible, hn::Ne(extra, hide));
+        x = hn::Add(x, extra);
+      }
+      if (c.alibi) {
+        const Vec<T> distance = hn::Abs(hn::Sub(hn::Load(d, w.distance + lane), key));
+        x = hn::NegMulAdd(hn::Load(d, w.slope + lane), distance, x);
+      }
+      x = hn::IfThenElse(visible, at_least<T>(lowest, x), hide);
+      hn::Store(x, d, w.scores + at);
+      hn::Store(hn::Max(x, hn::Load(d, w.row_max + lane)), d, w.row_max + lane);
+      const auto lost = hn::And(visible, hn::Not(in_range));
+      hn::Store(hn::IfThenElse(lost, hide, hn::Load(d, w.row_min + lane)), d, w.row_min + lane);
+    }
+  }
+}
+
+// scores -> weights 2^(score - max); the row sums grow key by key, in order. Hides: a score of -inf is a hidden key,
+// its weight becomes -1.
+template <class T, int NV, bool Hides>
+HWY_NOINLINE void exponentiate(T* scores, int keys, const T* row_max, T* row_sum) {
+  const Tag<T> d;
+  Vec<T> top[NV], sum[NV];
+#pragma GCC unroll 4
+  for (int j = 0; j < NV; ++j) {
+    top[j] = hn::Load(d, row_max + j * kLanes<T>);
+    sum[j] = hn::Load(d, row_sum + j * kLanes<T>);
+  }
+  const auto step = [&]<int Keys>(int t) HWY_ATTR {
+    Vec<T> x[Keys * NV], score[Keys * NV];
+#pragma GCC unroll 8
+    for (int j = 0; j < Keys * NV; ++j) {
+      score[j] = hn::Load(d, scores + (t + j / NV) * kTileRows + j % NV * kLanes<T>);
+      x[j] = hn::Sub(score[j], top[j % NV]);
+    }
+    exp2<T>(x);
+#pragma GCC unroll 8
+    for (int j = 0; j < Keys * NV; ++j) {
+      sum[j % NV] = hn::Add(sum[j % NV], x[j]);
+      if constexpr (Hides) x[j] = hn::IfThenElse(hn::Eq(score[j], set<T>(-kInfinity<T>)), set<T>(-1), x[j]);
+      hn::Store(x[j], d, scores + (t + j / NV) * kTileRows + j % NV * kLanes<T>);
+    }
+  };
+  int t = 0;
+  for (; t + kExpKeys <= keys; t += kExpKeys) step.template operator()<kExpKeys>(t);
+  for (; t < keys; ++t) step.template operator()<1>(t);
+#pragma GCC unroll 4
+  for (int j = 0; j < NV; ++j) hn::Store(sum[j], d, row_sum + j * kLanes<T>);
+}
+
+template <class T, bool Hides>
+void exponentiate_rows(int keys, int vecs, Workspace<T>& w) {
+  for (int j = 0, part; j < vecs; j += part) {
+    part = next_part(vecs - j, kScoreVecs);
+    with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
+      const int lane = j * kLanes<T>;
+      exponentiate<T, NV, Hides>(w.scores + lane, keys, w.row_max + lane, w.row_sum + lane);
+    });
+  }
+}
+
+// Scores -> weights of a block whose maxima have moved from `before`. Returns whether the sums of the output must be
+// rescaled.
+template <class T>
+bool softmax_block(int keys, int vecs, bool hides, const T* before, Workspace<T>& w) {
+  const Tag<T> d;
+  bool moved = false;
+  for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
+    const Vec<T> c = exp2<T>(hn::Sub(hn::Load(d, before + lane), hn::Load(d, w.row_max + lane)));
+    hn::Store(hn::Mul(c, hn::Load(d, w.row_sum + lane)), d, w.row_sum + lane);
+    hn::Store(c, d, w.rescale + lane);
+    moved |= !hn::AllTrue(d, hn::Eq(c, set<T>(1)));
+  }
+  if (hides)
+    exponentiate_rows<T, true>(keys, vecs, w);
+  else
+    exponentiate_rows<T, false>(keys, vecs, w);
+  return moved;
+}
+
+// The state of a row over a chunk of keys joins that over the chunks before it. A state without a key (sum 0) is the
+// identity.
+template <class T>
+void merge_chunk(int rows, Workspace<T>& w) {
+  const Tag<T> d;
+  for (int row = 0; row < rows; ++row) {
+    if (w.row_sum[row] == 0) continue;
+    T* total = w.total + row * w.columns;
+    const T* sums = w.sums + row * w.columns;
+    if (w.total_sum[row] == 0) {
+      std::copy_n(sums, w.columns, total);
+      w.total_max[row] = w.row_max[row];
+      w.total_sum[row] = w.row_sum[row];
+      continue;
+    }
+    const T top = std::max(w.total_max[row], w.row_max[row]);
+    const Vec<T> c_total = exp2<T>(set<T>(w.total_max[row] - top)), c_chunk = exp2<T>(set<T>(w.row_max[row] - top));
+    for (std::int64_t e = 0; e < w.columns; e += kLanes<T>)
+      hn::Store(hn::MulAdd(hn::Load(d, sums + e), c_chunk, hn::Mul(hn::Load(d, total + e), c_total)), d, total + e);
+    const Vec<T> sum = hn::MulAdd(set<T>(w.row_sum[row]), c_chunk, hn::Mul(set<T>(w.total_sum[row]), c_total));
+    w.total_max[row] = top;
+    w.total_sum[row] = hn::GetLane(sum);
+  }
+}
+
+// Per row, from the state over all keys and the sink: the final maximum (into total_max), the factor of its weights
+// (inverse) and the log-sum-exp. A row without keys gets 0 and the sink, or -inf.
+template <class T>
+void finish_rows(int vecs, Workspace<T>& w) {
+  const Tag<T> d;
+  const Vec<T> hide = set<T>(-kInfinity<T>);
+  for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
+    const Vec<T> sum = hn::Load(d, w.total_sum + lane), top = hn::Load(d, w.total_max + lane);
+    const Vec<T> sink = hn::Load(d, w.sink + lane);  // -inf: none
+    const auto empty = hn::Eq(sum, hn::Zero(d));
+    const Vec<T> all = hn::IfThenElse(hn::Lt(top, sink), sink, top);
+    const Vec<T> c = exp2<T>(hn::Sub(top, all));
+    const Vec<T> z = hn::MulAdd(sum, c, exp2<T>(hn::Sub(sink, all)));
+    hn::Store(all, d, w.total_max + lane);
+    hn::Store(hn::IfThenZeroElse(empty, hn::Div(c, z)), d, w.inverse + lane);
+    const Vec<T> lse = hn::MulAdd(all, set<T>(static_cast<T>(kLn2)), log<T>(z));
+    hn::Store(hn::IfThenElse(empty, hide, lse), d, w.lse + lane);
+  }
+}
+
+}  // namespace
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,104 @@
+// Statistics of the weights of one tile of rows. Compiled once per target.
+#if defined(HEED_KERNELS_STATS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_STATS_INL_HPP
+#undef HEED_KERNELS_STATS_INL_HPP
+#else
+#define HEED_KERNELS_STATS_INL_HPP
+#endif
+
+#include "src/kernels/attention-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+namespace {
+
+// Puts (key, weight) into a row's list of the largest, which is in falling order; equals keep the order they came in.
+template <class T>
+HWY_INLINE void insert_top(std::int64_t* keys, T* probs, std::int64_t n, std::int64_t key, T weight) {
+  if (n == 0 || (keys[n - 1] >= 0 && !(weight > probs[n - 1]))) return;
+  std::int64_t at = n - 1;
+  for (; at > 0 && (keys[at - 1] < 0 || weight > probs[at - 1]); --at) {
+    keys[at] = keys[at - 1];
+    probs[at] = probs[at - 1];
+  }
+  keys[at] = key;
+  probs[at] = weight;
+}
+
+// Row r of the statistics meets key j with its final weight.
+template <class T>
+HWY_INLINE void count_weight(const StatsRows<T>& stats, std::int64_t r, std::int64_t group_head, std::int64_t kv_len,
+                             std::int64_t j, T weight) {
+  if (j == 0) stats.first_key_mass[r] = weight;
+  stats.key_mass[group_head * kv_len + j] += static_cast<double>(weight);
+  if (weight > stats.max_prob[r] || stats.argmax[r] < 0) {
+    stats.max_prob[r] = weight;
+    stats.argmax[r] = j;
+  }
+  insert_top(stats.top_keys + r * stats.top, stats.top_probs + r * stats.top, stats.top, j, weight);
+}
+
+// Minus the sum of w ln w, from w = 2^x / z and ln w = x ln 2 - ln z.  x: [keys][kTileRows] as block_weights leaves it.
+template <class T>
+double entropy_of(const FinishedTile<T>& tile, int row, int keys) {
+  const Workspace<T>& w = tile.run.w;
+  const double log_z = (static_cast<double>(tile.lse(row)) - static_cast<double>(w.total_max[row]) * kLn2);
+  double entropy = 0;
+  for (int t = 0; t < keys; ++t) {
+    const auto weight = static_cast<double>(w.scores[t * kTileRows + row]);
+    if (weight > 0) {
+      const double log_weight = tile.kind[row] == RowKind::usual
+                                    ? static_cast<double>(w.extra[t * kTileRows + row]) * kLn2 - log_z
+                                    : std::log(weight);
+      entropy -= weight * log_weight;
+    }
+  }
+  return entropy;
+}
+
+template <class T>
+void stats_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w, const StatsRows<T>& stats) {
+  FinishedTile<T> tile(a, rows, w);
+  const TileRun<T>& run = tile.run;
+  const std::int64_t keys = a.visibility.keys(rows.b);
+  for (int row = 0; row < run.count; ++row) {
+    const std::int64_t r = rows.begin + row;
+    stats.entropy[r] = 0;
+    stats.max_prob[r] = 0;
+    stats.argmax[r] = -1;
+    stats.lse[r] = tile.lse(row);
+    stats.first_key_mass[r] = 0;
+    std::fill_n(stats.top_keys + r * stats.top, stats.top, std::int64_t{-1});
+    std::fill_n(stats.top_probs + r * stats.top, stats.top, T{0});
+    if (!tile.takes_mean(row)) continue;
+    const T equal = static_cast<T>(1 / static_cast<Wide<T>>(keys));
+    for (std::int64_t j = 0; j < keys; ++j) count_weight<T>(stats, r, r % a.group, a.kv_len, j, equal);
+    if (keys) stats.entropy[r] = std::log(static_cast<double>(keys));
+  }
+  TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    tile.block_weights(begin, end);
+    for (int row = 0; row < run.count; ++row) {
+      const std::int64_t r = rows.begin + row;
+      for (std::int64_t j = begin; j < end; ++j) {
+        const T weight = w.scores[(j - begin) * kTileRows + row];
+        if (!(weight < 0)) count_weight<T>(stats, r, r % a.group, a.kv_len, j, weight);
+      }
+      stats.entropy[r] += entropy_of<T>(tile, row, static_cast<int>(end - begin));
+    }
+  });
+  for (int row = 0; row < run.count; ++row) {
+    if (tile.kind[row] != RowKind::slow || !tile.slow[row].is_nan) continue;
+    const std::int64_t r = rows.begin + row;
+    stats.entropy[r] = std::numeric_limits<double>::quiet_NaN();
+    stats.max_prob[r] = stats.first_key_mass[r] = kNan<T>;
+    stats.argmax[r] = -1;
+    std::fill_n(stats.top_keys + r * stats.top, stats.top, std::int64_t{-1});
+    std::fill_n(stats.top_probs + r * stats.top, stats.top, kNan<T>);
+  }
+}
+
+}  // namespace
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
