@@ -26,8 +26,8 @@ struct Dropout {
   double rate = 0;  // probability of a drop
   std::uint64_t seed = 0;
 
-  // A word below this, as a number in [0, 2^32], is a drop.
-  std::uint64_t threshold() const { return static_cast<std::uint64_t>(std::ldexp(rate, 32)); }
+  // A word below rate * 2^32 is a drop; words are whole, so the bound may be rounded up to the next whole number.
+  std::uint64_t threshold() const { return static_cast<std::uint64_t>(std::ceil(std::ldexp(rate, 32))); }
   // Factor of the kept weights; nothing is kept at rate 1.
   double factor() const { return rate < 1 ? 1 / (1 - rate) : 0; }
   // Words of the keys 4 * quad … 4 * quad + 3.

@@ -154,8 +154,8 @@ void merge_chunk(int rows, Workspace<T>& w) {
   }
 }
 
-// Per row, from the state over all keys and the sink: the final maximum (into total_max), the factor of its weights
-// (inverse) and the log-sum-exp. A row without keys gets 0 and the sink, or -inf.
+// Per row, from the state over all keys and the sink: the factor (inverse) of the weights 2^(score - total_max), and the
+// log-sum-exp. A row without keys gets 0 and -inf.
 template <class T>
 void finish_rows(int vecs, Workspace<T>& w) {
   const Tag<T> d;
@@ -167,7 +167,6 @@ void finish_rows(int vecs, Workspace<T>& w) {
     const Vec<T> all = hn::IfThenElse(hn::Lt(top, sink), sink, top);
     const Vec<T> c = exp2<T>(hn::Sub(top, all));
     const Vec<T> z = hn::MulAdd(sum, c, exp2<T>(hn::Sub(sink, all)));
-    hn::Store(all, d, w.total_max + lane);
     hn::Store(hn::IfThenZeroElse(empty, hn::Div(c, z)), d, w.inverse + lane);
     const Vec<T> lse = hn::MulAdd(all, set<T>(static_cast<T>(kLn2)), log<T>(z));
     hn::Store(hn::IfThenElse(empty, hide, lse), d, w.lse + lane);
