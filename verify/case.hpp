@@ -66,7 +66,7 @@ struct CaseSpec {
 
   Visible visible = Visible::finite;
   bool is_exact = false;      // out and weights have an exact answer in T: no error at all is allowed
-  bool beyond_naive = false;  // the obvious loop overflows: its error counts as 0, and it need not pass
+  bool beyond_naive = false;  // the obvious loop overflows: it need not pass
 };
 
 // Name, sizes and options in one line.

@@ -30,6 +30,38 @@ std::string name(std::string_view what, std::int64_t one, std::int64_t other) {
   return join({what, "-", std::to_string(one), "x", std::to_string(other)});
 }
 
+// Every option by itself, as small as it can be seen: a mistake shows first where it is easiest to look at.
+void add_small(std::vector<CaseSpec>& grid) {
+  const CaseSpec plain{.sizes = {2, 4, 2, 5, 7, 4, 3}};
+  const auto add = [&](const char* what, auto change) {
+    CaseSpec spec = plain;
+    spec.name = join({"small-", what});
+    change(spec);
+    grid.push_back(spec);
+  };
+  add("plain", [](auto&) {});
+  add("square", [](auto& spec) { spec.sizes.kv_len = 5, spec.causal = true; });
+  add("top-left", [](auto& spec) { spec.causal = true, spec.align = kTopLeft; });
+  add("bottom-right", [](auto& spec) { spec.causal = true, spec.align = kBottomRight; });
+  add("mask", [](auto& spec) { spec.mask = {2, kNone}; });
+  add("window", [](auto& spec) { spec.window = Window{2, 1}, spec.align = kTopLeft; });
+  add("kv-lengths", [](auto& spec) { spec.lengths = Lengths::mixed, spec.data_seed = 4; });
+  add("segments", [](auto& spec) { spec.segments = true; });
+  add("bias", [](auto& spec) { spec.bias = {2, kNone}, spec.bias_masks = true; });
+  add("alibi", [](auto& spec) { spec.alibi = true, spec.align = kTopLeft; });
+  add("scale", [](auto& spec) { spec.scale = 0.75; });
+  add("softcap", [](auto& spec) { spec.softcap = 1.0; });
+  add("softcap-mask", [](auto& spec) { spec.softcap = 1.0, spec.mask = {2, kNone}; });
+  add("softcap-bias", [](auto& spec) { spec.softcap = 1.0, spec.bias = {2, kNone}; });
+  add("sinks", [](auto& spec) { spec.sinks = Sinks::ordinary; });
+  add("dropout", [](auto& spec) { spec.dropout = 0.4, spec.seed = 5; });
+  add("empty-row", [](auto& spec) { spec.mask = {2, kNone}, spec.mask_empties_rows = true; });
+  add("empty-row-mean", [](auto& spec) {
+    spec.mask = {2, kNone}, spec.mask_empties_rows = true;
+    spec.empty_row = EmptyRow::mean;
+  });
+}
+
 // Lengths about the places where tiles of 16, 48 and 128 begin and end, 0 and 1, primes.
 void add_lengths(std::vector<CaseSpec>& grid) {
   const std::pair<std::int64_t, std::int64_t> lengths[] = {
@@ -313,6 +345,7 @@ std::vector<CaseSpec> random_cases(int count, std::uint64_t seed) {
 
 std::vector<CaseSpec> case_grid() {
   std::vector<CaseSpec> grid;
+  add_small(grid);
   add_lengths(grid);
   add_shapes(grid);
   add_values(grid);

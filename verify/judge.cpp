@@ -27,7 +27,10 @@ template <class T>
 AttentionBudget make_budget(const Case<T>& c, const AttentionOracle& want) {
   AttentionBudget budget = attention_floors(want, std::numeric_limits<T>::epsilon(), c.spec.dropout);
   if (c.spec.is_exact) budget.out.floor = budget.weights.floor = 0;
-  if (c.spec.beyond_naive) return budget;
+  if (c.spec.beyond_naive) {  // what the loop's error would be were it not to overflow: about a floor
+    for (Budget* of : {&budget.out, &budget.lse, &budget.weights}) of->naive_error = of->floor;
+    return budget;
+  }
   const auto naive = [](auto q, auto k, auto v, auto out, const auto& options) {
     naive_attention(q, k, v, out, options);
   };

@@ -31,10 +31,11 @@ struct ProofResult {
 
 struct ProofOptions {
   Candidate candidate = heed_attention();
-  std::vector<Isa> isas = {};  // empty: all of available_isas()
+  std::vector<Isa> isas = {};      // empty: all of available_isas()
+  std::vector<Proof> proofs = {};  // empty: all four
 };
 
-// All four proofs for every instruction set, in that order, in a few seconds. Switches heed::isa(), and back before
+// Every proof for every instruction set, in that order, in a few seconds. Switches heed::isa(), and back before
 // it returns. An exception out of the candidate is a failure of the proof, not of this call.
 std::vector<ProofResult> run_proofs(const ProofOptions& options = {});
 
