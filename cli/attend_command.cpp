@@ -289,16 +289,15 @@ int run_attend(const AttendFlags& flags) {
 void add_attend_command(CLI::App& app, Action& action) {
   auto flags = std::make_shared<AttendFlags>();
   CLI::App* command = app.add_subcommand("attend", "Attention over arrays in .safetensors or .npy files");
-  command->footer(example(
-      "heed attend --input qkv.safetensors --causal --out out.npy\n"
-      "  heed attend --q q.npy --k k.npy --v v.npy --mask mask.npy --out r.safetensors --lse r.safetensors\n"
-      "  heed attend --input all.safetensors:layer3. --window 511,0 --causal --stats stats.safetensors --top-k 5"));
+  command->footer(
+      example("heed attend --input qkv.safetensors --causal --out out.npy\n"
+              "  heed attend --q q.npy --k k.npy --v v.npy --mask mask.npy --out r.npy --weights w.npy\n"
+              "  heed attend --input all.safetensors:layer3. --causal --window 511,0 --stats s.safetensors"));
   const std::string in = "Input (rank 4, or 3 without batch, or 2 without heads too)";
   command
-      ->add_option(
-          "-i,--input", flags->attention.input,
-          "Tensors q, k, v and, if there, mask, bias, kv_lengths, q_segments, kv_segments, alibi_slopes, sinks; "
-          "PREFIX stands before each name")
+      ->add_option("-i,--input", flags->attention.input,
+                   "Tensors q, k, v and, where there are such, mask, bias, kv_lengths,\nq_segments, kv_segments, "
+                   "alibi_slopes, sinks; each behind PREFIX")
       ->type_name("FILE[:PREFIX]")
       ->group(in);
   const std::string file = "FILE[:TENSOR]";
@@ -321,7 +320,7 @@ void add_attend_command(CLI::App& app, Action& action) {
       ->group(run);
   command->add_option("--lse", flags->lse, "Log of the sum of exp(score), per row")->type_name("FILE")->group(run);
   command->add_option("--weights", flags->weights, "The softmax weights before dropout")->type_name("FILE")->group(run);
-  command->add_option("--stats", flags->stats, "Entropy, largest weight and its key, lse, mass of keys (.safetensors)")
+  command->add_option("--stats", flags->stats, "Entropy, largest weight, its key, lse, mass of keys (.safetensors)")
       ->type_name("FILE")
       ->group(run);
   command->add_option("--top-k", flags->top_k, "With --stats: also the N largest weights of each row")

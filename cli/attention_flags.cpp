@@ -56,13 +56,15 @@ void check_is_bool(const Source& mask) {
 void add_visibility_flags(CLI::App& app, AttentionFlags& flags) {
   const std::string group = "Which keys a query sees (all conditions combine)";
   app.add_flag("--causal", flags.is_causal, "A query sees keys up to its own position")->group(group);
-  app.add_option("--align", flags.align, "Where the diagonal lies when q_len and kv_len differ; then needed")
+  app.add_option("--align", flags.align, "Where the diagonal lies; needed when q_len and kv_len differ")
       ->type_name("top_left|bottom_right")
       ->group(group);
-  app.add_option("--window", flags.window, "Keys left and right of the query's position that it sees; -1 = all of them")
+  app.add_option("--window", flags.window, "So many keys left and right of its position; -1 = all")
       ->type_name("LEFT,RIGHT")
       ->group(group);
-  app.add_option("--mask", flags.mask, "bool, true = allowed; (q_len, kv_len), (batch, q_len, kv_len) or rank 4")
+  app.add_option("--mask", flags.mask,
+                 "bool, true = allowed: (q_len, kv_len), (batch, q_len, kv_len),\nor (batch, q_heads, q_len, kv_len); "
+                 "an axis of 1 stands for all")
       ->type_name("FILE")
       ->group(group);
   app.add_option("--bias", flags.bias, "Floats added to the scores, shaped like a mask; -inf masks")
@@ -71,8 +73,7 @@ void add_visibility_flags(CLI::App& app, AttentionFlags& flags) {
   app.add_option("--kv-lengths", flags.kv_lengths, "Valid keys of each sequence")
       ->type_name(std::string(kFileOrNumbers))
       ->group(group);
-  app.add_option("--q-segments", flags.q_segments,
-                 "Ids of the queries (batch, q_len): only keys of the same id are seen")
+  app.add_option("--q-segments", flags.q_segments, "Ids of the queries (batch, q_len), which see keys of their own id")
       ->type_name(std::string(kFileOrNumbers))
       ->group(group);
   app.add_option("--kv-segments", flags.kv_segments, "Ids of the keys (batch, kv_len)")
@@ -84,19 +85,27 @@ void add_score_flags(CLI::App& app, AttentionFlags& flags) {
   const std::string group = "What the scores and weights are";
   app.add_option("--scale", flags.scale, "Multiplies the scores (default 1 / sqrt(head_dim))")->group(group);
   app.add_option("--softcap", flags.softcap, "score -> CAP tanh(score / CAP)")->type_name("CAP")->group(group);
-  CLI::Option* alibi = app.add_flag("--alibi", flags.has_default_slopes, "ALiBi with the usual slopes")->group(group);
+  app.add_flag("--alibi", flags.has_default_slopes, "ALiBi with the usual slopes")->group(group);
   app.add_option("--alibi-slopes", flags.alibi_slopes, "ALiBi with these slopes, one per query head")
       ->type_name(std::string(kFileOrNumbers))
-      ->excludes(alibi)
       ->group(group);
-  app.add_option("--sinks", flags.sinks, "One more logit per query head, in the denominator only")
+  app.add_option("--sinks", flags.sinks, "A logit per query head that is in the denominator only")
       ->type_name(std::string(kFileOrNumbers))
       ->group(group);
   app.add_option("--dropout", flags.dropout, "Probability that a weight is dropped")->type_name("P")->group(group);
-  app.add_option("--seed", flags.seed, "Of the dropout")->type_name("N")->group(group);
+  app.add_option("--seed", flags.seed, "Of the dropout, 0 to 2^64 - 1")->type_name("N")->group(group);
   app.add_option("--empty-row", flags.empty_row, "What a row that sees no key gives (default zero)")
       ->type_name("zero|mean")
       ->group(group);
+}
+
+std::uint64_t parse_seed(std::string_view command, const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, seed);
+  if (error != std::errc{} || last != end)
+    refuse(command, "--seed", "'" + text + "', expected a whole number from 0 to 2^64 - 1");
+  return seed;
 }
 
 Window parse_window(std::string_view command, const std::string& text) {
@@ -197,6 +206,8 @@ void LoadedOptions<T>::load_scores(const AttentionFlags& flags, InputFiles& file
   if (flags.scale) note("scale", Json(*flags.scale).dump(), number(*flags.scale));
   options.softcap = flags.softcap;
   if (flags.softcap) note("softcap", Json(*flags.softcap).dump(), number(*flags.softcap));
+  if (flags.has_default_slopes && !flags.alibi_slopes.empty())
+    refuse("attention", "alibi_slopes", "both --alibi and --alibi-slopes, expected one of them");
   if (flags.has_default_slopes) {
     const std::vector<double> slopes = alibi_slopes(q_heads);
     alibi_slopes_ = Tensor<T, 1>({std::ssize(slopes)});
@@ -214,10 +225,10 @@ void LoadedOptions<T>::load_scores(const AttentionFlags& flags, InputFiles& file
     note("sinks", *sinks);
   }
   options.dropout = flags.dropout;
-  options.seed = flags.seed;
+  options.seed = parse_seed("attention", flags.seed);
   if (flags.dropout != 0) {
     note("dropout", Json(flags.dropout).dump(), number(flags.dropout));
-    note("seed", std::to_string(flags.seed), flags.seed);
+    note("seed", flags.seed, options.seed);
   }
   options.empty_row = empty_row_from_name(flags.empty_row);
   if (options.empty_row != EmptyRow::zero) note("empty_row", flags.empty_row, flags.empty_row);

@@ -24,7 +24,7 @@ struct AttentionFlags {
   bool has_default_slopes = false;
   std::string alibi_slopes, sinks;
   double dropout = 0;
-  std::uint64_t seed = 0;
+  std::string seed = "0";
   std::string empty_row = "zero";
   int threads = 0;
 };
@@ -33,6 +33,8 @@ struct AttentionFlags {
 void add_visibility_flags(CLI::App& app, AttentionFlags& flags);
 void add_score_flags(CLI::App& app, AttentionFlags& flags);
 
+// CLI11 2.1 takes -1 and 2^64 for some number.
+std::uint64_t parse_seed(std::string_view command, const std::string& text);
 // "2,0" -> {2, 0}.
 Window parse_window(std::string_view command, const std::string& text);
 

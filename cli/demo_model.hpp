@@ -62,6 +62,8 @@ inline constexpr double kCollapsedShare = 0.1, kUniformShare = 0.9;
 // Sink-like: so much of all weight lies on the first key. The threshold of Gu et al., "When Attention Sink Emerges in
 // Language Models", 2024.
 inline constexpr double kSinkShare = 0.3;
+// Worth a line of its own: the token before gets most of the weight.
+inline constexpr double kPreviousShare = 0.5;
 
 HeadFacts head_facts(const DemoInput& input, const DemoResult& result, std::int64_t sentence, std::int64_t head);
 

@@ -21,6 +21,13 @@ std::string one_line(std::string text) {
   return text;
 }
 
+// Help without runs of blank lines, and with a line break at its end: CLI11's versions differ in both.
+std::string tidy(std::string help) {
+  for (std::size_t at = 0; (at = help.find("\n\n\n", at)) != std::string::npos;) help.erase(at, 1);
+  while (!help.empty() && help.back() == '\n') help.pop_back();
+  return help + '\n';
+}
+
 int refuse(const std::string& message) {
   std::cerr << "heed: " << one_line(message) << '\n';
   return kBadInput;
@@ -49,13 +56,21 @@ int run(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& success) {  // --help, --version
+  } catch (const CLI::CallForHelp&) {
+    std::cout << tidy(app.help());
+    return flushed(kWell);
+  } catch (const CLI::Success& success) {  // --version
     app.exit(success);
     return flushed(kWell);
   } catch (const CLI::ParseError& error) {
     const auto given = app.get_subcommands();
-    const std::string command = given.empty() ? "heed" : "heed " + given.front()->get_name();
-    return refuse(std::string(error.what()) + " (see " + command + " --help)");
+    if (!given.empty())
+      return refuse(std::string(error.what()) + " (see heed " + given.front()->get_name() + " --help)");
+    std::string commands;
+    for (const CLI::App* command : app.get_subcommands({}))
+      commands += (commands.empty() ? "" : ", ") + command->get_name();
+    const std::string came = argc > 1 ? std::string("'") + argv[1] + "'" : "no command";
+    return refuse(came + ", expected one of " + commands + " (see heed --help)");
   }
   return flushed(action());
 }

@@ -108,6 +108,7 @@ std::string picture(const Terminal& terminal, const std::vector<Trace>& rows, st
                       repeat(is_wide ? wide(one, range.reason) : std::string(one), range.end - range.begin));
       occurs[static_cast<std::size_t>(&cell(range.reason) - kCells.data())] = true;
     }
+    while (text.back() == ' ') text.pop_back();
     text += '\n';
   }
   text += '\n';

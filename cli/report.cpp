@@ -79,25 +79,27 @@ std::string pad_left(std::string_view text, std::int64_t width) {
   return repeat(" ", width - display_width(text)) + std::string(text);
 }
 
-std::string wrap(std::string_view text, std::int64_t width, std::int64_t indent) {
-  std::string result;
-  std::int64_t column = 0;
+std::string wrap(std::string_view lead, std::string_view text) {
+  std::string result(lead);
+  const std::int64_t indent = display_width(lead);
+  std::int64_t column = indent;
   while (!text.empty()) {
-    const std::size_t end = text.find(' ');
+    std::size_t end = text.find(' ');
+    if (end != std::string_view::npos && text.substr(end + 1).starts_with('%')) end = text.find(' ', end + 1);  // 10 %
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (word.empty()) continue;
-    if (column > 0 && column + 1 + display_width(word) > width) {
+    if (column > indent && column + 1 + display_width(word) > kPageWidth) {
       result += '\n' + repeat(" ", indent);
       column = indent;
-    } else if (column > 0) {
+    } else if (column > indent) {
       result += ' ';
       ++column;
     }
     result += word;
     column += display_width(word);
   }
-  return result;
+  return result + '\n';
 }
 
 std::string bar(const Terminal& terminal, double share, int width) {

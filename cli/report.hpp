@@ -34,8 +34,9 @@ std::int64_t display_width(std::string_view text);
 std::string pad_right(std::string_view text, std::int64_t width);
 std::string pad_left(std::string_view text, std::int64_t width);
 std::string repeat(std::string_view text, std::int64_t count);
-// `text` in lines of at most `width` columns, broken between words, each line after the first indented.
-std::string wrap(std::string_view text, std::int64_t width, std::int64_t indent);
+// `text` broken between words into lines that fit the page. The first line begins with `lead`, the others with as many
+// blanks.
+std::string wrap(std::string_view lead, std::string_view text);
 
 // A bar of `width` columns of which `share` (0 … 1) is filled.
 std::string bar(const Terminal& terminal, double share, int width);

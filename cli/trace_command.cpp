@@ -55,6 +55,8 @@ TraceQuery first_query(const TraceFlags& flags, InputFiles& files, const Attenti
   query.q_len = length_of(flags.q_len, files, "q", mask_q_len, "--q-len");
   const bool is_self = !flags.kv_len && !files.find("k") && mask_kv_len == 0;  // as in causal_mask
   query.kv_len = is_self ? query.q_len : length_of(flags.kv_len, files, "k", mask_kv_len, "--kv-len");
+  if (query.q_len < 0) refuse("trace", "--q-len", std::to_string(query.q_len) + ", expected 0 or more");
+  if (query.kv_len < 0) refuse("trace", "--kv-len", std::to_string(query.kv_len) + ", expected 0 or more");
   query.query = flags.query.value_or(0);
   query.batch = flags.batch;
   query.head = flags.head;
@@ -115,7 +117,7 @@ void print_counts(const std::vector<Trace>& rows) {
             percent(static_cast<double>(count) / static_cast<double>(pairs)) + ")";
     separator = ", ";
   }
-  std::cout << wrap(text + ".", kPageWidth, 0) << "\n\n";
+  std::cout << wrap("", text + ".") << '\n';
 }
 
 int run_trace(const TraceFlags& flags) {
@@ -191,8 +193,7 @@ void add_trace_command(CLI::App& app, Action& action) {
       ->type_name("N")
       ->group(what);
   command
-      ->add_option("-i,--input", flags->attention.input,
-                   "Lengths from tensors q and k; mask, bias, kv_lengths, q_segments, kv_segments, if there")
+      ->add_option("-i,--input", flags->attention.input, "Lengths from tensors q and k, and arrays as for heed attend")
       ->type_name("FILE[:PREFIX]")
       ->group(what);
   command->add_flag("--json", flags->wants_json, "Report as JSON")->group(what);

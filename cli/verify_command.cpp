@@ -34,11 +34,10 @@ void print_proofs(const std::vector<ProofResult>& results) {
   std::cout << table.text() << '\n';
   for (const ProofResult& result : results)
     if (!result.holds)
-      std::cout << wrap("  " + std::string(isa_name(result.isa)) + ", " +
-                            std::string(verify::proof_name(result.proof)) + ": " + result.failure,
-                        kPageWidth, 4)
+      std::cout << wrap("  ", std::string(isa_name(result.isa)) + ", " + std::string(verify::proof_name(result.proof)) +
+                                  ": " + result.failure)
                 << '\n';
-  std::cout << wrap(verify::summary_paragraph(results), kPageWidth, 0) << '\n';
+  std::cout << wrap("", verify::summary_paragraph(results));
 }
 
 Json proofs_json(const std::vector<ProofResult>& results) {
@@ -73,7 +72,7 @@ void add_verify_command(CLI::App& app, Action& action) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app.add_subcommand("verify", "Prove this build right on this machine, on every instruction set");
   command->footer(
-      "Shape, float64 equivalence, bitwise causality, and no NaN on padding. Exit code 1 when a proof fails.\n" +
+      "Shape, float64 equivalence, bitwise causality, no NaN on padding. Exit code 1 when a proof fails.\n" +
       example("heed verify\n  heed verify --isa avx2 --json"));
   command->add_option("--isa", flags->isas, "Only this instruction set; may be given several times")
       ->type_name("avx512|avx2|neon|portable");
