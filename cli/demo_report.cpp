@@ -29,8 +29,8 @@ std::string sentence_name(std::int64_t sentence) {
 void print_sentences(const Terminal& terminal, const Demo& demo) {
   const DemoInput& input = demo.input;
   std::cout << paint(terminal, Style::bold, "heed demo") << ": attention of a real model on real sentences\n\n"
-            << "  Layer 0 of the sentence encoder all-MiniLM-L6-v2: " << input.heads() << " heads of "
-            << input.q.shape()[3] << ", float32, heed " << kVersion << " with " << isa_name(isa()) << ".\n\n";
+            << "  Layer 0 of all-MiniLM-L6-v2 (Apache-2.0): " << input.heads() << " heads of " << input.q.shape()[3]
+            << ", float32, heed " << kVersion << " with " << isa_name(isa()) << ".\n\n";
   for (std::int64_t b = 0; b < std::ssize(input.sentences); ++b) {
     const std::int64_t padding = input.q.shape()[2] - input.length(b);
     std::string text = paint(terminal, Style::accent, input.sentences[static_cast<std::size_t>(b)]) + " (" +
@@ -82,7 +82,7 @@ void print_heads(const Terminal& terminal, const Demo& demo) {
   print_heading(terminal, "What do the heads attend to? Heads of " + sentence_name(demo.sentence));
   Table table(terminal, {{"head", Table::Side::right},
                          {"entropy"},
-                         {"to " + demo.token(0)},
+                         {"sink mass"},
                          {"mark"},
                          {"strongest links between words: from " + arrow(terminal) + " to, weight"}});
   for (std::size_t h = 0; h < demo.heads.size(); ++h) {
@@ -95,8 +95,8 @@ void print_heads(const Terminal& terminal, const Demo& demo) {
   std::cout << table.text() << '\n'
             << wrap("  ", "Entropy in nats, the mean over the tokens: 0 is one key, " + fixed(most, 2) +
                               " all keys alike. Collapsed: under " + percent(kCollapsedShare) +
-                              " of that; uniform: over " + percent(kUniformShare) + "; sink-like: " + demo.token(0) +
-                              ", the first key, gets " + percent(kSinkShare) + " of the weight or more.");
+                              " of that; uniform: over " + percent(kUniformShare) + ". Sink mass: the weight that " +
+                              demo.token(0) + ", the first key, gets; sink-like: " + percent(kSinkShare) + " or more.");
   for (std::size_t h = 0; h < demo.heads.size(); ++h)
     if (demo.heads[h].previous_mass > kPreviousShare)
       std::cout << wrap("  ", "Head " + std::to_string(h) + " looks at the token just before, which gets " +
@@ -149,7 +149,7 @@ void print_word(const Terminal& terminal, const Demo& demo) {
   std::string initials;  // of the keys, above the map
   for (std::int64_t i = 0; i < demo.length(); ++i) {
     label = std::max(label, display_width(demo.token(i)));
-    initials += demo.token(i).substr(0, 2) + std::string(demo.token(i).size() == 1 ? " " : "");
+    initials += demo.token(i).substr(0, 1) + " ";
   }
   // Indent, label, bar, number, marker, label and map fill the page.
   const std::int64_t room = kPageWidth - 2 - (label + 1) - 5 - 6 - (label + 2) - 2 * demo.input.q.shape()[2];
