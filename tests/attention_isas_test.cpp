@@ -1,0 +1,110 @@
+// The same bits on every instruction set with fused multiply-add, within one process and against checked-in hashes.
+//
+// tests/data/hashes.json holds FNV-1a hashes of out, lse and weights of fixed problems. To make it anew after a change
+// that is meant to change bits:  HEED_WRITE_HASHES=tests/data/hashes.json attention_isas_test
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <heed/heed.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/problem.hpp"
+
+namespace heed::test {
+namespace {
+
+constexpr int kProblems = 40;
+
+// Puts the instruction set back that was in use.
+class KeepIsa {
+ public:
+  KeepIsa() : before_(isa()) {}
+  KeepIsa(const KeepIsa&) = delete;
+  KeepIsa& operator=(const KeepIsa&) = delete;
+  ~KeepIsa() { set_isa(before_); }
+
+ private:
+  Isa before_;
+};
+
+std::vector<Isa> exact_isas() {
+  std::vector<Isa> exact;
+  for (const Isa one : available_isas())
+    if (isa_is_bit_exact(one)) exact.push_back(one);
+  return exact;
+}
+
+template <class T>
+Call<T> fixed_problem(int number) {
+  Random random(1000 + static_cast<std::uint64_t>(number));
+  ProblemLimits limits;
+  if (number % 8 == 0)
+    limits = {.batch = 1, .kv_heads = 1, .group = 2, .q_len = 4, .kv_len = 9000, .head_dim = 3, .value_dim = 3};
+  return random_problem<T>(random, limits);
+}
+
+template <class T>
+std::string hash_of(const Result<T>& result) {
+  Hash hash;
+  hash.add(result.out);
+  hash.add(result.lse);
+  hash.add(result.weights);
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.value()));
+  return text;
+}
+
+template <class T>
+nlohmann::json all_hashes() {
+  nlohmann::json hashes = nlohmann::json::array();
+  for (int number = 0; number < kProblems; ++number) hashes.push_back(hash_of(run(fixed_problem<T>(number))));
+  return hashes;
+}
+
+template <class T>
+class AttentionIsas : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(AttentionIsas, Types);
+
+TYPED_TEST(AttentionIsas, RandomProblems_SameBitsOnAll) {
+  const KeepIsa keep;
+  const std::vector<Isa> isas = exact_isas();
+  for (int number = 0; number < kProblems; ++number) {
+    const Call<TypeParam> call = fixed_problem<TypeParam>(number);
+    std::vector<Result<TypeParam>> results;
+    for (const Isa one : isas) {
+      set_isa(one);
+      results.push_back(run(call, {.threads = 2}));
+      EXPECT_TRUE(same_bits(results.back(), results.front()))
+          << isa_name(one) << " instead of " << isa_name(isas.front()) << ", problem " << number << ": "
+          << describe(call);
+    }
+  }
+}
+
+TYPED_TEST(AttentionIsas, FixedProblems_HaveTheKnownHashes) {
+  const KeepIsa keep;
+  const std::string type = std::is_same_v<TypeParam, float> ? "float32" : "float64";
+  const std::vector<Isa> isas = exact_isas();
+  if (isas.empty()) GTEST_SKIP() << "no instruction set with fused multiply-add here";
+  if (const char* path = std::getenv("HEED_WRITE_HASHES")) {
+    nlohmann::json file = nlohmann::json::object();
+    if (std::ifstream old(path); old) file = nlohmann::json::parse(old);
+    set_isa(isas.front());
+    file[type] = all_hashes<TypeParam>();
+    std::ofstream(path) << file.dump(1) << "\n";
+    GTEST_SKIP() << "wrote " << path;
+  }
+  std::ifstream stream(std::string(HEED_TEST_DATA) + "/hashes.json");
+  ASSERT_TRUE(stream) << "no tests/data/hashes.json";
+  const nlohmann::json want = nlohmann::json::parse(stream).at(type);
+  for (const Isa one : isas) {
+    set_isa(one);
+    EXPECT_EQ(all_hashes<TypeParam>(), want) << isa_name(one);
+  }
+}
+
+}  // namespace
+}  // namespace heed::test
