@@ -72,8 +72,10 @@ Reason Trace::reason_of(std::int64_t key) const {
 Trace trace(const TraceQuery& query, const AttentionOptions<float>& options) {
   return trace_of(query, options);
 }
-Trace trace(const TraceQuery& query, const AttentionOptions<double>& options) {
+template <std::same_as<double> T>
+Trace trace(const TraceQuery& query, const AttentionOptions<T>& options) {
   return trace_of(query, options);
 }
+template Trace trace(const TraceQuery&, const AttentionOptions<double>&);
 
 }  // namespace heed

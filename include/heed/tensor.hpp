@@ -127,7 +127,8 @@ struct ScoreView {
     }
   }
   template <class U, std::size_t Rank>
-  ScoreView(const Tensor<U, Rank>& tensor) : ScoreView(tensor.view()) {}
+  requires(Rank >= 2 && Rank <= 4 && std::is_same_v<const U, const T>) ScoreView(const Tensor<U, Rank>& tensor)
+      : ScoreView(tensor.view()) {}
 };
 
 }  // namespace heed

@@ -1,6 +1,7 @@
 // Why a query sees what it sees.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <heed/attention.hpp>
 #include <string_view>
@@ -44,7 +45,9 @@ struct Trace {
 // The keys `query` may see under `options` (of which only those about visibility matter: causal, align, window, mask,
 // bias, kv_lengths, segments), decided by the code that plans the kernels. Throws Error as attention does for these
 // options, and for indices out of range.
+// A template for double, so that braces without a type mean float.
 Trace trace(const TraceQuery& query, const AttentionOptions<float>& options = {});
-Trace trace(const TraceQuery& query, const AttentionOptions<double>& options);
+template <std::same_as<double> T>
+Trace trace(const TraceQuery& query, const AttentionOptions<T>& options);
 
 }  // namespace heed

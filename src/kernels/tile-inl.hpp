@@ -76,8 +76,11 @@ struct TileRun {
   // `n` rows of `width` elements, the elements next to each other: as they lie, or copied.
   const T* dense(const T* from, std::int64_t row_stride, std::int64_t stride, int n, std::int64_t width,
                  std::int64_t& dense_stride) const {
-    dense_stride = stride == 1 || width <= 1 ? row_stride : width;
-    if (dense_stride == row_stride) return from;
+    if (stride == 1 || width <= 1) {
+      dense_stride = row_stride;
+      return from;
+    }
+    dense_stride = width;
     for (int t = 0; t < n; ++t)
       for (std::int64_t x = 0; x < width; ++x) w.kv_copy[t * width + x] = from[t * row_stride + x * stride];
     return w.kv_copy;
