@@ -42,7 +42,18 @@ Call<T> fixed_problem(int number) {
   ProblemLimits limits;
   if (number % 8 == 0)
     limits = {.batch = 1, .kv_heads = 1, .group = 2, .q_len = 4, .kv_len = 9000, .head_dim = 3, .value_dim = 3};
-  return random_problem<T>(random, limits);
+  Call<T> call = random_problem<T>(random, limits);
+  if (number % 4 == 3) {  // what is not finite, where it may be seen
+    Tensor<T, 4> q = copy_of(call.q), k = copy_of(call.k);
+    q(0, 0, q.shape()[2] / 2, 0) = std::numeric_limits<T>::quiet_NaN();
+    k(0, 0, k.shape()[2] / 2, 0) = -std::numeric_limits<T>::infinity();
+    call.q = call.keep(std::move(q));
+    call.k = call.keep(std::move(k));
+    Tensor<T, 2> bias({1, call.kv_len()});
+    bias(0, call.kv_len() / 3) = std::numeric_limits<T>::quiet_NaN();
+    if (number % 8 == 7) call.options.bias = call.keep(std::move(bias));
+  }
+  return call;
 }
 
 template <class T>

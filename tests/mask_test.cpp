@@ -188,6 +188,20 @@ TEST(Dropout, InAttention_WeightsAreDroppedAndScaledAsTheMaskSays) {
               << b << h << i << j;
 }
 
+TEST(Dropout, EmptyRowMean_DropsItsEqualWeights) {
+  // What a finite fill value gives: the weights are equal, and then dropped like any others.
+  constexpr std::int64_t kKeys = 9;
+  constexpr double kDropout = 0.25;
+  Tensor<double, 4> q({1, 1, 3, 1}), k({1, 1, kKeys, 1}), v({1, 1, kKeys, kKeys}), out({1, 1, 3, kKeys});
+  for (std::int64_t j = 0; j < kKeys; ++j) v(0, 0, j, j) = 1;
+  const Tensor<bool, 2> nothing({1, 1});
+  attention(q, k, v, out, {.mask = nothing, .dropout = kDropout, .seed = 5, .empty_row = EmptyRow::mean});
+  const auto mask = dropout_mask({1, 1, 3, kKeys}, kDropout, 5);
+  for (std::int64_t i = 0; i < 3; ++i)
+    for (std::int64_t j = 0; j < kKeys; ++j)
+      EXPECT_NEAR(out(0, 0, i, j), mask(0, 0, i, j) ? 1.0 / kKeys / (1 - kDropout) : 0.0, 1e-15) << i << " " << j;
+}
+
 // --- names ---------------------------------------------------------------------------------------------------------
 
 TEST(AlignFromName, Names_AreThoseOfTheCommandLine) {
