@@ -106,7 +106,7 @@ class Hearing {
       fail(std::string(output) + " " + difference.line() + "; " + budget.line(), difference);
       return;
     }
-    verdict_.max_error = std::max(verdict_.max_error, difference.max_error());
+    if (Rank == 4) verdict_.max_error = std::max(verdict_.max_error, difference.max_error());  // not lse
     if (budget.used(difference) <= verdict_.budget_used) return;
     verdict_.budget_used = budget.used(difference);
     verdict_.closest_case = p_.plain.spec.name + " " + output + " (" + type_name<T>() + ")";

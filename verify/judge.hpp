@@ -18,7 +18,7 @@ struct Verdict {
   std::string failure;       // what was wrong with it, in one line
   Difference difference;     // of the output that failed
   double budget_used = 0;    // by the case that came closest, 1 = all of it
-  double max_error = 0;      // largest error of any output of any case
+  double max_error = 0;      // largest of out and weights in any case (an lse may be 1e30)
   std::string closest_case;  // its name and type
 
   std::string line() const;
