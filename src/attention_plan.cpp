@@ -33,8 +33,8 @@ AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads)
   plan.rows = args.q_len * args.group;
   plan.tiles = (plan.rows + kTileRows - 1) / kTileRows;
   plan.tasks = args.batch * args.kv_heads * plan.tiles;
-  const bool copies = args.k_strides.d != 1 || (args.v && args.v_strides.d != 1);
-  plan.columns = args.v ? round_up(args.value_dim, kColumnStep) : 0;
+  const bool copies = args.k_strides.d != 1 || (args.value_dim > 0 && args.v_strides.d != 1);
+  plan.columns = round_up(args.value_dim, kColumnStep);
   plan.copy_elements = copies ? round_up(kKeyBlock * std::max(args.head_dim, args.value_dim), kColumnStep) : 0;
   plan.workspace = kTileRows * (args.head_dim + 2 * kKeyBlock + 2 * plan.columns + kRowArrays) + plan.copy_elements;
   const double operations = 2.0 * static_cast<double>(args.batch * args.q_heads * args.q_len) *

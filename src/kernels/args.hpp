@@ -24,10 +24,11 @@ struct Strides4 {
 template <class T>
 struct AttentionArgs {
   std::int64_t batch = 0, q_heads = 0, kv_heads = 0, group = 1;
-  std::int64_t q_len = 0, kv_len = 0, head_dim = 0, value_dim = 0;
+  std::int64_t q_len = 0, kv_len = 0, head_dim = 0;
+  std::int64_t value_dim = 0;  // 0 for statistics, which have no v and no out
   const T* q = nullptr;
   const T* k = nullptr;
-  const T* v = nullptr;  // null: statistics only
+  const T* v = nullptr;
   T* out = nullptr;
   T* maybe_lse = nullptr;      // strides.d unused
   T* maybe_weights = nullptr;  // t: query, d: key

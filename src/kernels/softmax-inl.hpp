@@ -154,8 +154,8 @@ void merge_chunk(int rows, Workspace<T>& w) {
   }
 }
 
-// Per row, from the state over all keys and the sink: the factor (inverse) of the weights 2^(score - total_max), and the
-// log-sum-exp. A row without keys gets 0 and -inf.
+// Per row, from the state over all keys and the sink: the factor (inverse) of the weights 2^(score - total_max), and
+// the log-sum-exp. A row without keys gets 0 and -inf.
 template <class T>
 void finish_rows(int vecs, Workspace<T>& w) {
   const Tag<T> d;

@@ -42,7 +42,7 @@ HWY_INLINE void count_weight(const StatsRows<T>& stats, std::int64_t r, std::int
 template <class T>
 double entropy_of(const FinishedTile<T>& tile, int row, int keys) {
   const Workspace<T>& w = tile.run.w;
-  const double log_z = (static_cast<double>(tile.lse(row)) - static_cast<double>(w.total_max[row]) * kLn2);
+  const double log_z = -std::log(static_cast<double>(w.inverse[row]));
   double entropy = 0;
   for (int t = 0; t < keys; ++t) {
     const auto weight = static_cast<double>(w.scores[t * kTileRows + row]);

@@ -191,8 +191,8 @@ struct TileRun {
         bool hides = false;
         if (!score_block(begin, end, hides)) return;
         const bool moved = softmax_block<T>(keys, vecs, hides, w.rescale, w);
-        if (a.v && a.dropout.rate > 0) drop(begin, keys);
-        if (a.v) output_block(begin, keys, first, moved, hides);
+        if (a.value_dim > 0 && a.dropout.rate > 0) drop(begin, keys);
+        if (a.value_dim > 0) output_block(begin, keys, first, moved, hides);
         first = false;
       });
       if (!first) merge_chunk<T>(count, w);
