@@ -13,7 +13,10 @@ constexpr std::int64_t kColumnStep = 16;
 // Operations below which a further thread costs more (some 10 microseconds to wake it) than it saves.
 constexpr double kOperationsPerWorker = 2e6;
 // Arrays of one element per row of the tile, see Workspace.
-constexpr std::int64_t kRowArrays = 13;
+constexpr std::int64_t kRowArrays = 11;
+
+// Room for the 64-bit words of Workspace::seen, in the smallest elements.
+constexpr std::int64_t kSeenElements = kKeyBlock * 2;
 
 std::int64_t round_up(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step * step;
@@ -36,7 +39,8 @@ AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads)
   const bool copies = args.k_strides.d != 1 || (args.value_dim > 0 && args.v_strides.d != 1);
   plan.columns = round_up(args.value_dim, kColumnStep);
   plan.copy_elements = copies ? round_up(kKeyBlock * std::max(args.head_dim, args.value_dim), kColumnStep) : 0;
-  plan.workspace = kTileRows * (args.head_dim + 2 * kKeyBlock + 2 * plan.columns + kRowArrays) + plan.copy_elements;
+  plan.workspace =
+      kTileRows * (args.head_dim + 2 * kKeyBlock + 2 * plan.columns + kRowArrays) + kSeenElements + plan.copy_elements;
   const double operations = 2.0 * static_cast<double>(args.batch * args.q_heads * args.q_len) *
                             static_cast<double>(args.kv_len) * static_cast<double>(args.head_dim + args.value_dim);
   const double useful = std::min(operations / kOperationsPerWorker, static_cast<double>(plan.tasks));
@@ -55,12 +59,13 @@ kernels::Workspace<T> workspace_at(T* memory, const AttentionPlan& plan, const k
   w.columns = plan.columns;
   w.packed_q = take(kTileRows * args.head_dim);
   w.scores = take(kTileRows * kKeyBlock);
-  w.extra = take(kTileRows * kKeyBlock);
+  w.bias = take(kTileRows * kKeyBlock);
+  w.seen = reinterpret_cast<std::uint64_t*>(take(kSeenElements));
   w.sums = take(kTileRows * plan.columns);
   w.total = take(kTileRows * plan.columns);
   w.kv_copy = take(plan.copy_elements);
   for (T** row : {&w.row_max, &w.row_sum, &w.total_max, &w.total_sum, &w.row_min, &w.rescale, &w.inverse, &w.lse,
-                  &w.first_key, &w.end_key, &w.distance, &w.slope, &w.sink})
+                  &w.distance, &w.slope, &w.sink})
     *row = take(kTileRows);
   return w;
 }

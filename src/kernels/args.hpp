@@ -54,15 +54,15 @@ struct TileRows {
 template <class T>
 struct Workspace {
   T* packed_q;                 // [Dk][kTileRows]
-  T* scores;                   // [kKeyBlock][kTileRows]; after the softmax the weights, -1 where hidden
-  T* extra;                    // [kKeyBlock][kTileRows]: bias * log2(e), -inf where hidden
+  T* scores;                   // [kKeyBlock][kTileRows]; after the softmax the weights
+  T* bias;                     // [kKeyBlock][kTileRows]: bias * log2(e)
+  std::uint64_t* seen;         // [kKeyBlock]: bit r says whether row r sees the key
   T* kv_copy;                  // [kKeyBlock][max(Dk, Dv)]: keys or values whose last stride is not 1
   T *sums, *total;             // [kTileRows][columns]: of the chunk, of all chunks so far
   T *row_max, *row_sum;        // [kTileRows], of the chunk; base two
   T *total_max, *total_sum;    // [kTileRows], of all chunks so far
   T* row_min;                  // smallest raw score seen: -inf marks one that left the range of T
   T *rescale, *inverse, *lse;  // per row
-  T *first_key, *end_key;      // range of the row in the block, counted from its first key
   T *distance, *slope, *sink;  // position - first key of the block; ALiBi slope, sink, both * log2(e)
   std::int64_t columns;        // Dv rounded up to whole vectors of the widest target
 };

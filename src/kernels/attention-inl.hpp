@@ -44,36 +44,58 @@ struct FinishedTile {
     }
   }
 
-  // Final weights of the keys begin … end - 1 of one block into w.scores, -1 where hidden. Also log2 of each weight
-  // times the row's normaliser into w.extra for usual rows.
-  void block_weights(std::int64_t begin, std::int64_t end) {
+  // Whether the row sees key t of the block.
+  bool sees(const Block& block, int t, int row) const {
+    return (t >= block.full_begin && t < block.full_end) || (run.w.seen[t] >> row & 1);
+  }
+
+  // Final weights of a block into w.scores, where the row sees the key. For usual rows also the base-two logarithm of
+  // the weight before normalisation, into w.bias.
+  void block_weights(const Block& block) {
     const Tag<T> d;
     Workspace<T>& w = run.w;
-    const int keys = static_cast<int>(end - begin);
-    bool hides = false;
-    const bool any = run.score_block(begin, end, hides);
-    for (int t = 0; t < keys; ++t)
+    run.score_block(block);
+    for (int t = block.begin; t < block.end; ++t)
       for (int lane = 0; lane < run.vecs * kLanes<T>; lane += kLanes<T>) {
         const int at = t * kTileRows + lane;
-        const Vec<T> score = any ? hn::Load(d, w.scores + at) : set<T>(-kInfinity<T>);
-        const Vec<T> x = hn::Sub(score, hn::Load(d, w.total_max + lane));
-        const Vec<T> weight = hn::Mul(exp2<T>(x), hn::Load(d, w.inverse + lane));
-        hn::Store(x, d, w.extra + at);
-        hn::Store(hn::IfThenElse(hn::Eq(score, set<T>(-kInfinity<T>)), set<T>(-1), weight), d, w.scores + at);
+        const Vec<T> x = hn::Sub(hn::Load(d, w.scores + at), hn::Load(d, w.total_max + lane));
+        hn::Store(x, d, w.bias + at);
+        hn::Store(hn::Mul(exp2<T>(x), hn::Load(d, w.inverse + lane)), d, w.scores + at);
       }
     for (int row = 0; row < run.count; ++row) {
-      if (kind[row] == RowKind::usual) continue;
-      if (kind[row] == RowKind::slow) slow[row].fill_weights(run, row, begin, end);
-      for (int t = 0; t < keys; ++t) {
-        T& weight = w.scores[t * kTileRows + row];
-        if (kind[row] == RowKind::empty)
-          weight = -1;
-        else if (!(weight < 0))
-          weight *= slow[row].inverse;
-      }
+      if (kind[row] != RowKind::slow) continue;
+      slow[row].fill_weights(run, row, block);
+      for (int t = block.begin; t < block.end; ++t) w.scores[t * kTileRows + row] *= slow[row].inverse;
     }
   }
+
+  // Calls body(row, key, t) for the keys of the block that a row sees, rows in order, after block_weights.
+  template <class Body>
+  void for_weights(std::int64_t begin, std::int64_t end, const Body& body) {
+    const Block block = run.find_block(begin, end);
+    if (block.begin == block.end) return;
+    block_weights(block);
+    for (int row = 0; row < run.count; ++row)
+      for (int t = block.begin; t < block.end; ++t)
+        if (kind[row] != RowKind::empty && sees(block, t, row)) body(row, block.origin + t, t);
+  }
 };
+
+// The mean of V over all keys of the sequence; with dropout over the kept ones, scaled like other weights.
+template <class T>
+HWY_NOINLINE void write_mean(const TileRun<T>& run, int row, T* out) {
+  const AttentionArgs<T>& a = run.a;
+  const std::int64_t keys = a.visibility.keys(run.rows.b);
+  const std::uint64_t threshold = a.dropout.rate > 0 ? a.dropout.threshold() : 0;
+  const auto share = static_cast<Wide<T>>(a.dropout.factor()) / static_cast<Wide<T>>(std::max<std::int64_t>(keys, 1));
+  for (std::int64_t e = 0; e < a.value_dim; ++e) {
+    Wide<T> sum = 0;
+    for (std::int64_t j = 0; j < keys; ++j)
+      if (threshold == 0 || a.dropout.words(run.rows.b, run.head(row), run.query(row), j / 4)[j % 4] >= threshold)
+        sum += static_cast<Wide<T>>(run.v_row(j)[e * a.v_strides.d]);
+    out[e * a.out_strides.d] = static_cast<T>(sum * share);
+  }
+}
 
 // out = total / sum. Adding 0 makes a negative zero positive: which zero a sum starts from depends on the tile.
 template <class T>
@@ -84,12 +106,7 @@ HWY_NOINLINE void write_row(const FinishedTile<T>& tile, int row) {
   T* total = w.total + row * w.columns;
   T* out = run.out_row(row);
   if (tile.takes_mean(row)) {
-    const std::int64_t keys = a.visibility.keys(run.rows.b);
-    for (std::int64_t e = 0; e < a.value_dim; ++e) {
-      Wide<T> sum = 0;
-      for (std::int64_t j = 0; j < keys; ++j) sum += static_cast<Wide<T>>(run.v_row(j)[e * a.v_strides.d]);
-      out[e * a.out_strides.d] = keys ? static_cast<T>(sum / static_cast<Wide<T>>(keys)) : T{0};
-    }
+    write_mean<T>(run, row, out);
     return;
   }
   if (tile.kind[row] == RowKind::slow) tile.slow[row].output(run, row);
@@ -112,14 +129,9 @@ void write_weights(FinishedTile<T>& tile) {
     for (std::int64_t j = 0; j < a.kv_len; ++j) weights[j * a.weights_strides.d] = j < keys ? equal : T{0};
   }
   TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-    tile.block_weights(begin, end);
-    for (int row = 0; row < run.count; ++row) {
-      T* weights = run.weights_row(row) + begin * a.weights_strides.d;
-      for (std::int64_t t = 0; t < end - begin; ++t) {
-        const T weight = run.w.scores[t * kTileRows + row];
-        if (!(weight < 0)) weights[t * a.weights_strides.d] = weight;
-      }
-    }
+    tile.for_weights(begin, end, [&](int row, std::int64_t key, int t) {
+      run.weights_row(row)[key * a.weights_strides.d] = run.w.scores[t * kTileRows + row];
+    });
   });
 }
 

@@ -98,36 +98,85 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
   }
 }
 
-// Scores of `count` keys against `vecs` vectors of queries.
+// Scores of the keys t … t + count - 1 of the block against the vectors of queries from … to - 1.
+//   k: row of key t
 template <class T, bool Bounds>
-void score_keys(const Workspace<T>& w, int vecs, const T* k, std::int64_t k_stride, int count, std::int64_t depth) {
+void score_keys(const Workspace<T>& w, int from, int to, const T* k, std::int64_t k_stride, int t, int count,
+                std::int64_t depth) {
   for_groups<kScoreKeys>(count, [&]<int R>(int i) HWY_ATTR {
-    for (int j = 0, part; j < vecs; j += part) {
-      part = next_part(vecs - j, kScoreVecs);
+    for (int j = from, part; j < to; j += part) {
+      part = next_part(to - j, kScoreVecs);
       with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
         const int lane = j * kLanes<T>;
         score_tile<T, NV, R, Bounds>(w.packed_q + lane, k + i * k_stride, k_stride, depth,
-                                     w.scores + i * kTileRows + lane, w.row_max + lane, w.row_min + lane);
+                                     w.scores + (t + i) * kTileRows + lane, w.row_max + lane, w.row_min + lane);
       });
     }
   });
 }
 
+#if HWY_TARGET != HWY_SCALAR  // which has one lane, and lacks these operations
+// Four neighbours of each row lane, lane + 4, lane + 8 …, one row in each 128-bit block.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_blocks(D tag, const T* const* rows, std::int64_t x) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return hn::LoadU(tag, rows[0] + x);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(tag, load_blocks(half, rows + hn::MaxLanes(half), x), load_blocks(half, rows, x));
+  }
+}
+#endif
+
+// packed[x][lane] = factor * rows[lane][x], elements of a row `stride` apart.
+template <class T>
+HWY_NOINLINE void pack_rows(const T* const* rows, std::int64_t stride, std::int64_t depth, T factor, int vecs,
+                            T* packed) {
+  std::int64_t x = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) == 4) {
+    const Tag<T> d;
+    const hn::Repartition<double, Tag<T>> pairs;
+    for (; stride == 1 && x + 4 <= depth; x += 4)  // transposes blocks of 4 x 4
+      for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
+        const auto r0 = load_blocks(d, rows + lane, x), r1 = load_blocks(d, rows + lane + 1, x);
+        const auto r2 = load_blocks(d, rows + lane + 2, x), r3 = load_blocks(d, rows + lane + 3, x);
+        const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
+                   b = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+        const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
+                   f = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+        const auto store = [&](int i, auto v) HWY_ATTR {
+          hn::Store(hn::Mul(set<T>(factor), hn::BitCast(d, v)), d, packed + (x + i) * kTileRows + lane);
+        };
+        store(0, hn::InterleaveLower(pairs, a, b));
+        store(1, hn::InterleaveUpper(pairs, a, b));
+        store(2, hn::InterleaveLower(pairs, e, f));
+        store(3, hn::InterleaveUpper(pairs, e, f));
+      }
+  }
+#endif
+  for (; x < depth; ++x)
+    for (int lane = 0; lane < vecs * kLanes<T>; ++lane) packed[x * kTileRows + lane] = factor * rows[lane][x * stride];
+}
+
+// What the weights of a block add to the sums of the output. Keys count from the block's first.
 template <class T>
 struct OutputStep {
-  const T* v;  // [keys][columns that exist], rows v_stride apart
-  std::int64_t v_stride;
-  int keys;
-  bool first;        // the sums start at zero
-  const T* rescale;  // per row, or null: by 1
+  const T* v = nullptr;  // row t: key t; elements next to each other
+  std::int64_t v_stride = 0;
+  int begin = 0, end = 0;               // keys that some row sees
+  int full_begin = 0, full_end = 0;     // of these, keys that every row sees, or whose weight is 0 where hidden
+  const std::uint64_t* seen = nullptr;  // for the others: bit r when row r sees the key
+  bool first = false;                   // the sums start at zero
+  const T* rescale = nullptr;           // per row, or null: by 1
 };
 
-// R rows x NV vectors of columns, of which the last has `tail` columns (all of them unless Tail).
-// Hides: a negative weight marks a hidden key, which leaves the row's sums as they are, whatever its value holds.
-//   p [keys][kTileRows]   sums [R][], rows sums_stride apart, whole vectors
-template <class T, int NV, int R, bool Tail, bool Hides>
-HWY_NOINLINE void output_tile(const OutputStep<T>& s, const T* p, const T* v, int tail, T* sums,
-                              std::int64_t sums_stride, const T* rescale) {
+// R rows x NV vectors of columns, of which the last has `tail` columns (all of them unless Tail). A hidden key leaves a
+// row's sums as they are, whatever its value holds.
+//   p [key][kTileRows] from `row` on   v [key][columns]   sums [R][], rows sums_stride apart, whole vectors
+template <class T, int NV, int R, bool Tail>
+HWY_NOINLINE void output_tile(const OutputStep<T>& s, const T* p, int row, const T* v, int tail, T* sums,
+                              std::int64_t sums_stride) {
   const Tag<T> d;
   const auto load_v = [&](const T* from, int j) HWY_ATTR {
     return Tail && j == NV - 1 ? load_first<T>(tail, from + j * kLanes<T>) : hn::LoadU(d, from + j * kLanes<T>);
@@ -138,25 +187,37 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const T* p, const T* v, in
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
       acc[i][j] = s.first ? hn::Zero(d) : hn::Load(d, sums + i * sums_stride + j * kLanes<T>);
-      if (rescale) acc[i][j] = hn::Mul(acc[i][j], set<T>(rescale[i]));
+      if (s.rescale) acc[i][j] = hn::Mul(acc[i][j], set<T>(s.rescale[row + i]));
     }
-  for (int t = 0; t < s.keys; ++t) {
+  const auto guarded = [&](int begin, int end) HWY_ATTR {
+    for (int t = begin; t < end; ++t) {
+      const std::uint64_t rows = s.seen[t] >> row;
+      if ((rows & ((1u << R) - 1)) == 0) continue;
+      Vec<T> b[NV];
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) b[j] = load_v(v + t * s.v_stride, j);
+#pragma GCC unroll 8
+      for (int i = 0; i < R; ++i) {
+        if (!(rows >> i & 1)) continue;
+        const Vec<T> a = set<T>(p[t * kTileRows + i]);
+#pragma GCC unroll 4
+        for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(a, b[j], acc[i][j]);
+      }
+    }
+  };
+  guarded(s.begin, s.full_begin);
+  for (int t = s.full_begin; t < s.full_end; ++t) {
     Vec<T> b[NV];
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) b[j] = held<T>(load_v(v + t * s.v_stride, j));
 #pragma GCC unroll 8
     for (int i = 0; i < R; ++i) {
       const Vec<T> a = set<T>(p[t * kTileRows + i]);
-      if constexpr (Hides) {
-        const auto hidden = hn::Lt(a, hn::Zero(d));
 #pragma GCC unroll 4
-        for (int j = 0; j < NV; ++j) acc[i][j] = hn::IfThenElse(hidden, acc[i][j], hn::MulAdd(a, b[j], acc[i][j]));
-      } else {
-#pragma GCC unroll 4
-        for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(a, b[j], acc[i][j]);
-      }
+      for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(a, b[j], acc[i][j]);
     }
   }
+  guarded(s.full_end, s.end);
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
@@ -164,7 +225,7 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const T* p, const T* v, in
 }
 
 // sums[row] += sum over keys of p[key][row] * v[key], for rows row_begin … row_begin + rows - 1 of the tile.
-template <class T, bool Hides>
+template <class T>
 void output_rows(const OutputStep<T>& s, const Workspace<T>& w, int row_begin, int rows, std::int64_t value_dim) {
   for (std::int64_t e = 0; e < value_dim; e += kOutVecs * kLanes<T>) {
     const int columns = static_cast<int>(std::min<std::int64_t>(kOutVecs * kLanes<T>, value_dim - e));
@@ -174,11 +235,10 @@ void output_rows(const OutputStep<T>& s, const Workspace<T>& w, int row_begin, i
       for_groups<kOutRows>(rows, [&]<int R>(int i) HWY_ATTR {
         const int row = row_begin + i;
         T* sums = w.sums + row * w.columns + e;
-        const T* rescale = s.rescale ? s.rescale + row : nullptr;
         if (tail == kLanes<T>)
-          output_tile<T, NV, R, false, Hides>(s, w.scores + row, s.v + e, tail, sums, w.columns, rescale);
+          output_tile<T, NV, R, false>(s, w.scores + row, row, s.v + e, tail, sums, w.columns);
         else
-          output_tile<T, NV, R, true, Hides>(s, w.scores + row, s.v + e, tail, sums, w.columns, rescale);
+          output_tile<T, NV, R, true>(s, w.scores + row, row, s.v + e, tail, sums, w.columns);
       });
     });
   }

@@ -100,11 +100,10 @@ struct SlowRow {
       lse = static_cast<T>(top + std::log(sum));
   }
 
-  // Column `row` of w.scores for the keys begin … end - 1: the weights before normalisation, -1 where hidden.
-  void fill_weights(const TileRun<T>& run, int row, std::int64_t begin, std::int64_t end) const {
-    for (std::int64_t t = 0; t < end - begin; ++t) run.w.scores[t * kTileRows + row] = -1;
-    for_visible(run, row, begin, end, [&](std::int64_t j) {
-      run.w.scores[(j - begin) * kTileRows + row] = is_nan ? kNan<T> : weight(score(run, row, j));
+  // Column `row` of w.scores: the weights before normalisation, at the keys of the block that the row sees.
+  void fill_weights(const TileRun<T>& run, int row, const Block& block) const {
+    for_visible(run, row, block.origin + block.begin, block.origin + block.end, [&](std::int64_t j) {
+      run.w.scores[(j - block.origin) * kTileRows + row] = is_nan ? kNan<T> : weight(score(run, row, j));
     });
   }
 
@@ -117,14 +116,11 @@ struct SlowRow {
     }
     bool first = true;
     TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-      fill_weights(run, row, begin, end);
-      const int keys = static_cast<int>(end - begin);
-      if (run.a.dropout.rate > 0) run.drop(begin, keys);
-      OutputStep<T> step{};
-      step.v = run.dense(run.v_row(begin), run.a.v_strides.t, run.a.v_strides.d, keys, run.a.value_dim, step.v_stride);
-      step.keys = keys;
-      step.first = first;
-      output_rows<T, true>(step, run.w, row, 1, run.a.value_dim);
+      const Block block = run.find_block(begin, end);
+      if (block.begin == block.end) return;
+      fill_weights(run, row, block);
+      if (run.a.dropout.rate > 0) run.drop(block);
+      output_rows<T>(run.output_step(block, first, nullptr), run.w, row, 1, run.a.value_dim);
       first = false;
     });
     std::copy_n(run.w.sums + row * run.w.columns, run.a.value_dim, total);

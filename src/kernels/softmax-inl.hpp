@@ -12,14 +12,13 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
-// What turns the products of a key block into scores.
+// What turns products into scores, beside who sees what.
 template <class T>
-struct Conditions {
+struct Modifiers {
   T softcap = 0;       // * log2(e); 0: none
   bool alibi = false;  // w.distance, w.slope
-  bool extra = false;  // w.extra: added; -inf where hidden
-  bool range = false;  // w.first_key, w.end_key
-  int first = 0;       // key of the block the scores begin with
+  bool bias = false;   // w.bias
+  bool any() const { return softcap > 0 || alibi || bias; }
 };
 
 // softcap * tanh(x / softcap). Where x / softcap is so small that tanh(y) = y to half an ulp, x itself: that holds for
@@ -31,44 +30,46 @@ HWY_INLINE Vec<T> capped(Vec<T> x, T softcap) {
   return hn::IfThenElse(tiny, x, hn::Mul(set<T>(softcap), tanh<T>(y)));
 }
 
-// scores [keys][kTileRows]: soft cap, bias, ALiBi, then -inf where hidden; moves row_max. A visible product that is not
-// finite is left for the slow row: row_min becomes -inf. A visible score stays at or above the lowest finite number.
+// scores of the keys t … t + count - 1 and the vectors from … to - 1: soft cap, bias, ALiBi, then -inf where hidden
+// (seen: one word per key, null: nothing is hidden); moves row_max. A visible product that is not finite is left for
+// the slow row: row_min becomes -inf. A visible score stays at or above the lowest finite number.
 template <class T>
-HWY_NOINLINE void condition(const Conditions<T>& c, int keys, int vecs, Workspace<T>& w) {
+HWY_NOINLINE void condition(const Modifiers<T>& m, const std::uint64_t* seen, int t, int count, int from, int to,
+                            Workspace<T>& w) {
   const Tag<T> d;
   const Vec<T> lowest = set<T>(kLowest<T>), hide = set<T>(-kInfinity<T>);
-  for (int t = 0; t < keys; ++t) {
-    const Vec<T> key = set<T>(static_cast<T>(c.first + t));
-    for (int j = 0; j < vecs; ++j) {
-      const int lane = j * kLanes<T>;
-      const int at = t * kTileRows + lane;
+  const Vec<T> largest = set<T>(std::numeric_limits<T>::max());
+  for (int lane = from * kLanes<T>; lane < to * kLanes<T>; lane += kLanes<T>) {
+    Vec<T> top = hn::Load(d, w.row_max + lane), low = hn::Load(d, w.row_min + lane);
+    for (int key = t; key < t + count; ++key) {
+      const int at = key * kTileRows + lane;
       Vec<T> x = hn::Load(d, w.scores + at);
-      auto visible = hn::Le(hn::Zero(d), set<T>(1));
-      if (c.range)
-        visible = hn::And(hn::Ge(key, hn::Load(d, w.first_key + lane)), hn::Lt(key, hn::Load(d, w.end_key + lane)));
-      const auto in_range = hn::Le(hn::Abs(x), set<T>(std::numeric_limits<T>::max()));
-      if (c.softcap > 0) x = capped<T>(x, c.softcap);
-      if (c.extra) {
-        const Vec<T> extra = hn::Load(d, w.extra + at);
-        visible = hn::And(visible, hn::Ne(extra, hide));
-        x = hn::Add(x, extra);
-      }
-      if (c.alibi) {
-        const Vec<T> distance = hn::Abs(hn::Sub(hn::Load(d, w.distance + lane), key));
+      const Vec<T> size = hn::Abs(x);
+      if (m.softcap > 0) x = capped<T>(x, m.softcap);
+      if (m.bias) x = hn::Add(x, at_least<T>(lowest, hn::Load(d, w.bias + at)));
+      if (m.alibi) {
+        const Vec<T> distance = hn::Abs(hn::Sub(hn::Load(d, w.distance + lane), set<T>(static_cast<T>(key))));
         x = hn::NegMulAdd(hn::Load(d, w.slope + lane), distance, x);
       }
-      x = hn::IfThenElse(visible, at_least<T>(lowest, x), hide);
+      x = at_least<T>(lowest, x);
+      auto lost = hn::Not(hn::Le(size, largest));
+      if (seen) {
+        const std::uint64_t bits = seen[key] >> lane;
+        const auto visible = hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
+        x = hn::IfThenElse(visible, x, hide);
+        lost = hn::And(lost, visible);
+      }
       hn::Store(x, d, w.scores + at);
-      hn::Store(hn::Max(x, hn::Load(d, w.row_max + lane)), d, w.row_max + lane);
-      const auto lost = hn::And(visible, hn::Not(in_range));
-      hn::Store(hn::IfThenElse(lost, hide, hn::Load(d, w.row_min + lane)), d, w.row_min + lane);
+      top = hn::Max(x, top);
+      low = hn::IfThenElse(lost, hide, low);
     }
+    hn::Store(top, d, w.row_max + lane);
+    hn::Store(low, d, w.row_min + lane);
   }
 }
 
-// scores -> weights 2^(score - max); the row sums grow key by key, in order. Hides: a score of -inf is a hidden key,
-// its weight becomes -1.
-template <class T, int NV, bool Hides>
+// scores -> weights 2^(score - max), 0 where the score is -inf; the row sums grow key by key, in order.
+template <class T, int NV>
 HWY_NOINLINE void exponentiate(T* scores, int keys, const T* row_max, T* row_sum) {
   const Tag<T> d;
   Vec<T> top[NV], sum[NV];
@@ -78,17 +79,14 @@ HWY_NOINLINE void exponentiate(T* scores, int keys, const T* row_max, T* row_sum
     sum[j] = hn::Load(d, row_sum + j * kLanes<T>);
   }
   const auto step = [&]<int Keys>(int t) HWY_ATTR {
-    Vec<T> x[Keys * NV], score[Keys * NV];
+    Vec<T> x[Keys * NV];
 #pragma GCC unroll 8
-    for (int j = 0; j < Keys * NV; ++j) {
-      score[j] = hn::Load(d, scores + (t + j / NV) * kTileRows + j % NV * kLanes<T>);
-      x[j] = hn::Sub(score[j], top[j % NV]);
-    }
+    for (int j = 0; j < Keys * NV; ++j)
+      x[j] = hn::Sub(hn::Load(d, scores + (t + j / NV) * kTileRows + j % NV * kLanes<T>), top[j % NV]);
     exp2<T>(x);
 #pragma GCC unroll 8
     for (int j = 0; j < Keys * NV; ++j) {
       sum[j % NV] = hn::Add(sum[j % NV], x[j]);
-      if constexpr (Hides) x[j] = hn::IfThenElse(hn::Eq(score[j], set<T>(-kInfinity<T>)), set<T>(-1), x[j]);
       hn::Store(x[j], d, scores + (t + j / NV) * kTileRows + j % NV * kLanes<T>);
     }
   };
@@ -99,33 +97,29 @@ HWY_NOINLINE void exponentiate(T* scores, int keys, const T* row_max, T* row_sum
   for (int j = 0; j < NV; ++j) hn::Store(sum[j], d, row_sum + j * kLanes<T>);
 }
 
-template <class T, bool Hides>
-void exponentiate_rows(int keys, int vecs, Workspace<T>& w) {
-  for (int j = 0, part; j < vecs; j += part) {
-    part = next_part(vecs - j, kScoreVecs);
+template <class T>
+void exponentiate_keys(int t, int count, int from, int to, Workspace<T>& w) {
+  for (int j = from, part; j < to; j += part) {
+    part = next_part(to - j, kScoreVecs);
     with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
       const int lane = j * kLanes<T>;
-      exponentiate<T, NV, Hides>(w.scores + lane, keys, w.row_max + lane, w.row_sum + lane);
+      exponentiate<T, NV>(w.scores + t * kTileRows + lane, count, w.row_max + lane, w.row_sum + lane);
     });
   }
 }
 
-// Scores -> weights of a block whose maxima have moved from `before`. Returns whether the sums of the output must be
-// rescaled.
+// The maxima of a block have moved from those in w.rescale: the sums so far follow, and w.rescale becomes the factor
+// for those of the output. Returns whether any is not 1.
 template <class T>
-bool softmax_block(int keys, int vecs, bool hides, const T* before, Workspace<T>& w) {
+bool rescale_sums(int vecs, Workspace<T>& w) {
   const Tag<T> d;
   bool moved = false;
   for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
-    const Vec<T> c = exp2<T>(hn::Sub(hn::Load(d, before + lane), hn::Load(d, w.row_max + lane)));
+    const Vec<T> c = exp2<T>(hn::Sub(hn::Load(d, w.rescale + lane), hn::Load(d, w.row_max + lane)));
     hn::Store(hn::Mul(c, hn::Load(d, w.row_sum + lane)), d, w.row_sum + lane);
     hn::Store(c, d, w.rescale + lane);
     moved |= !hn::AllTrue(d, hn::Eq(c, set<T>(1)));
   }
-  if (hides)
-    exponentiate_rows<T, true>(keys, vecs, w);
-  else
-    exponentiate_rows<T, false>(keys, vecs, w);
   return moved;
 }
 

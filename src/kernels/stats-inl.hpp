@@ -38,22 +38,15 @@ HWY_INLINE void count_weight(const StatsRows<T>& stats, std::int64_t r, std::int
   insert_top(stats.top_keys + r * stats.top, stats.top_probs + r * stats.top, stats.top, j, weight);
 }
 
-// Minus the sum of w ln w, from w = 2^x / z and ln w = x ln 2 - ln z.  x: [keys][kTileRows] as block_weights leaves it.
+// -w ln w of the weight of key t, from w = 2^x / z and ln w = x ln 2 - ln z where x is there.
 template <class T>
-double entropy_of(const FinishedTile<T>& tile, int row, int keys) {
+double entropy_term(const FinishedTile<T>& tile, int row, int t) {
   const Workspace<T>& w = tile.run.w;
+  const auto weight = static_cast<double>(w.scores[t * kTileRows + row]);
+  if (!(weight > 0)) return 0;
+  if (tile.kind[row] != RowKind::usual) return -weight * std::log(weight);
   const double log_z = -std::log(static_cast<double>(w.inverse[row]));
-  double entropy = 0;
-  for (int t = 0; t < keys; ++t) {
-    const auto weight = static_cast<double>(w.scores[t * kTileRows + row]);
-    if (weight > 0) {
-      const double log_weight = tile.kind[row] == RowKind::usual
-                                    ? static_cast<double>(w.extra[t * kTileRows + row]) * kLn2 - log_z
-                                    : std::log(weight);
-      entropy -= weight * log_weight;
-    }
-  }
-  return entropy;
+  return weight * (log_z - static_cast<double>(w.bias[t * kTileRows + row]) * kLn2);
 }
 
 template <class T>
@@ -76,15 +69,11 @@ void stats_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w
     if (keys) stats.entropy[r] = std::log(static_cast<double>(keys));
   }
   TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-    tile.block_weights(begin, end);
-    for (int row = 0; row < run.count; ++row) {
+    tile.for_weights(begin, end, [&](int row, std::int64_t key, int t) {
       const std::int64_t r = rows.begin + row;
-      for (std::int64_t j = begin; j < end; ++j) {
-        const T weight = w.scores[(j - begin) * kTileRows + row];
-        if (!(weight < 0)) count_weight<T>(stats, r, r % a.group, a.kv_len, j, weight);
-      }
-      stats.entropy[r] += entropy_of<T>(tile, row, static_cast<int>(end - begin));
-    }
+      count_weight<T>(stats, r, r % a.group, a.kv_len, key, w.scores[t * kTileRows + row]);
+      stats.entropy[r] += entropy_term<T>(tile, row, t);
+    });
   });
   for (int row = 0; row < run.count; ++row) {
     if (tile.kind[row] != RowKind::slow || !tile.slow[row].is_nan) continue;

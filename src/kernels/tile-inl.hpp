@@ -7,6 +7,7 @@
 #define HEED_KERNELS_TILE_INL_HPP
 #endif
 
+#include "src/kernels/seen-inl.hpp"
 #include "src/kernels/softmax-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,6 +24,8 @@ struct TileRun {
   const int vecs = (count + kLanes<T> - 1) / kLanes<T>;
   // Keys that some row sees, and those that every row sees, as far as length, causal and window say.
   KeyRange some{}, every{};
+  KeyRange range[kTileRows] = {};  // per row
+  Modifiers<T> modifiers{};
 
   std::int64_t query(int row) const { return (rows.begin + row) / a.group; }
   std::int64_t head(int row) const { return rows.hk * a.group + (rows.begin + row) % a.group; }
@@ -50,22 +53,34 @@ struct TileRun {
     return a.maybe_slopes ? static_cast<double>(a.maybe_slopes[head(row) * a.slopes_stride]) : 0;
   }
 
+  // Row (b, h, i) of a mask or bias.
+  template <class U>
+  static const U* row_of_scores(const U* data, const std::int64_t (&strides)[4], std::int64_t b, std::int64_t h,
+                                std::int64_t i) {
+    return data + b * strides[0] + h * strides[1] + i * strides[2];
+  }
+
   void start() {
-    const KeyRange first = a.visibility.range(rows.b, query(0)), last = a.visibility.range(rows.b, query(count - 1));
-    some = {first.begin, last.end};
-    every = {last.begin, first.end};
-    // packed_q[x][lane] = scale * log2(e) * q[lane][x]
-    const T factor = static_cast<T>(a.scale * kLog2E);
+    const T* q_rows[kTileRows];
     for (int lane = 0; lane < vecs * kLanes<T>; ++lane) {
       const int row = row_of(lane);
-      const T* from = q_row(row);
-      for (std::int64_t x = 0; x < a.head_dim; ++x) w.packed_q[x * kTileRows + lane] = factor * from[x * a.q_strides.d];
+      q_rows[lane] = q_row(row);
+      range[row] = a.visibility.range(rows.b, query(row));
       w.slope[lane] = static_cast<T>(slope(row) * kLog2E);
       w.sink[lane] = static_cast<T>(static_cast<double>(sink(row)) * kLog2E);
       w.total_max[lane] = kLowest<T>;
       w.total_sum[lane] = 0;
       w.row_min[lane] = 0;
     }
+    some = {range[0].begin, range[count - 1].end};
+    every = {range[count - 1].begin, range[0].end};
+    modifiers.alibi = a.maybe_slopes != nullptr;
+    modifiers.bias = a.visibility.bias != nullptr;
+    if (a.softcap > 0)
+      modifiers.softcap =
+          static_cast<T>(std::clamp(a.softcap * kLog2E, static_cast<double>(std::numeric_limits<T>::min()),
+                                    static_cast<double>(std::numeric_limits<T>::max())));
+    pack_rows<T>(q_rows, a.q_strides.d, a.head_dim, static_cast<T>(a.scale * kLog2E), vecs, w.packed_q);
   }
 
   void start_chunk() {
@@ -86,88 +101,188 @@ struct TileRun {
     return w.kv_copy;
   }
 
-  // extra[t][lane]: bias * log2(e) of key begin + t, not below the lowest finite number; -inf where hidden.
-  // Returns whether anything is seen.
-  bool fill_extra(std::int64_t begin, int keys) const {
-    bool any = false;
-    for (int lane = 0; lane < vecs * kLanes<T>; ++lane) {
-      const int row = row_of(lane);
-      const std::int64_t h = head(row), i = query(row);
-      const KeyRange range = a.visibility.range(rows.b, i);
-      for (int t = 0; t < keys; ++t) {
-        const std::int64_t j = begin + t;
-        T extra = -kInfinity<T>;
-        if (j >= range.begin && j < range.end && a.visibility.sees(rows.b, h, i, j)) {
-          const T bias = a.visibility.bias_at(rows.b, h, i, j) * static_cast<T>(kLog2E);
-          extra = bias < kLowest<T> ? kLowest<T> : bias;
-          any = true;
-        }
-        w.extra[t * kTileRows + lane] = extra;
-      }
+  std::uint64_t all_rows() const { return (std::uint64_t{1} << count) - 1; }  // kTileRows < 64
+
+  // The keys begin … end - 1 of one block and who sees them.
+  Block find_block(std::int64_t begin, std::int64_t end) const {
+    Block block;
+    block.origin = begin / kKeyBlock * kKeyBlock;
+    block.begin = static_cast<int>(begin - block.origin);
+    block.end = static_cast<int>(end - block.origin);
+    if (a.visibility.by_element()) {
+      find_elements(block);
+      return block;
     }
-    return any;
+    const auto inside = [&](std::int64_t key) {
+      return static_cast<int>(std::clamp<std::int64_t>(key - block.origin, block.begin, block.end));
+    };
+    block.full_begin = inside(every.begin);
+    block.full_end = std::max(block.full_begin, inside(every.end));
+    if (block.full_begin == block.full_end) block.full_begin = block.full_end = block.end;
+    // The ranges of the rows begin and end later and later: a key is seen by rows first … last - 1.
+    int first = 0, last = 0;
+    for (int t = block.begin; t < block.end; ++t) {
+      if (t == block.full_begin) t = block.full_end;
+      if (t == block.end) break;
+      const std::int64_t key = block.origin + t;
+      while (first < count && range[first].end <= key) ++first;
+      while (last < count && range[last].begin <= key) ++last;
+      w.seen[t] = first < last ? ((std::uint64_t{1} << last) - 1) & ~((std::uint64_t{1} << first) - 1) : 0;
+    }
+    return block;
   }
 
-  // Scores of the keys begin … end - 1 of one block into w.scores, maxima into w.row_max. Sets `hides` when some row
-  // does not see some of them. Returns false, having done nothing, when no row sees any.
-  bool score_block(std::int64_t begin, std::int64_t end, bool& hides) const {
-    const int keys = static_cast<int>(end - begin);
-    Conditions<T> c;
-    c.extra = a.visibility.by_element();
-    if (c.extra && !fill_extra(begin, keys)) return false;
-    c.range = !c.extra && (begin < every.begin || end > every.end);
-    c.alibi = a.maybe_slopes != nullptr;
-    if (a.softcap > 0)
-      c.softcap = static_cast<T>(std::clamp(a.softcap * kLog2E, static_cast<double>(std::numeric_limits<T>::min()),
-                                            static_cast<double>(std::numeric_limits<T>::max())));
-    // Distances count from the start of the whole block, so that their rounding does not depend on the tile.
-    const std::int64_t block = begin / kKeyBlock * kKeyBlock;
-    c.first = static_cast<int>(begin - block);
-    hides = c.extra || c.range;
+  // Bits of the keys that a row sees, of `room` keys from the block's first on.
+  KeyBits element_bits(int row, std::int64_t origin, int room) const {
+    const Visibility<T>& v = a.visibility;
+    const std::int64_t b = rows.b, h = head(row), i = query(row);
+    KeyBits seen = KeyBits::range(range[row].begin - origin, range[row].end - origin);
+    if (v.mask)
+      seen = seen & bits_not<std::uint8_t>(row_of_scores(v.mask, v.mask_strides, b, h, i) + origin * v.mask_strides[3],
+                                           v.mask_strides[3], room, 0);
+    if (v.bias)
+      seen = seen & bits_not<T>(row_of_scores(v.bias, v.bias_strides, b, h, i) + origin * v.bias_strides[3],
+                                v.bias_strides[3], room, -kInfinity<T>);
+    if (v.q_segments)
+      for (int t = 0; t < room; ++t)
+        if (v.other_segment(b, i, origin + t)) seen.half[t / 64] &= ~(std::uint64_t{1} << (t % 64));
+    return seen;
+  }
+
+  void find_elements(Block& block) const {
+    block.by_element = true;
+    const int room = static_cast<int>(std::min<std::int64_t>(kKeyBlock, a.visibility.keys(rows.b) - block.origin));
+    KeyBits bits[kTileRows];
+    KeyBits any, all = KeyBits::range(0, kKeyBlock);
+    for (int row = 0; row < count; ++row) {
+      bits[row] = element_bits(row, block.origin, room);
+      any = any | bits[row];
+      all = all & bits[row];
+    }
+    if (!any.any()) {
+      block.begin = block.end = block.full_begin = block.full_end = 0;
+      return;
+    }
+    block.begin = any.first();
+    block.end = any.last() + 1;
+    const KeyBits between = KeyBits::range(block.begin, block.end);
+    const bool full = (all & between) == between;
+    block.full_begin = full ? block.begin : block.end;
+    block.full_end = block.end;
+    if (full) return;
+    for (int half = 0; half < 2; ++half) {
+      std::uint64_t words[64] = {};
+      for (int row = 0; row < count; ++row) words[row] = bits[row].half[half];
+      transpose_bits(words);
+      std::copy_n(words, 64, w.seen + 64 * half);
+    }
+  }
+
+  // Calls body(t, keys, from, to) for the keys of the block in order, in stretches that the vectors from … to - 1 of
+  // the rows see; `seen` is null where all rows do.
+  template <class Body>
+  void for_stretches(const Block& block, const Body& body) const {
+    const auto partial = [&](int begin, int end) HWY_ATTR {
+      if (block.by_element) {
+        if (begin < end) body(begin, end - begin, 0, vecs, w.seen);
+        return;
+      }
+      for (int t = begin; t < end; t += kScoreKeys) {
+        const int keys = std::min(kScoreKeys, end - t);
+        std::uint64_t some_row = 0;
+        for (int n = 0; n < keys; ++n) some_row |= w.seen[t + n];
+        if (some_row == 0) continue;
+        const int from = __builtin_ctzll(some_row) / kLanes<T>;
+        const int to = (63 - __builtin_clzll(some_row)) / kLanes<T> + 1;
+        body(t, keys, from, to, w.seen);
+      }
+    };
+    partial(block.begin, block.full_begin);
+    if (block.full_begin < block.full_end)
+      body(block.full_begin, block.full_end - block.full_begin, 0, vecs, static_cast<const std::uint64_t*>(nullptr));
+    partial(block.full_end, block.end);
+  }
+
+  // Scores of the block into w.scores, maxima into w.row_max.
+  void score_block(const Block& block) const {
+    const int keys = block.end - block.begin;
     std::int64_t stride = 0;
-    const T* k = dense(k_row(begin), a.k_strides.t, a.k_strides.d, keys, a.head_dim, stride);
-    if (!hides && !c.alibi && c.softcap == 0) {
-      score_keys<T, true>(w, vecs, k, stride, keys, a.head_dim);
-      return true;
+    const T* k = dense(k_row(block.origin + block.begin), a.k_strides.t, a.k_strides.d, keys, a.head_dim, stride) -
+                 block.begin * stride;
+    if (modifiers.bias) {
+      const T* bias_rows[kTileRows];
+      const Visibility<T>& v = a.visibility;
+      for (int lane = 0; lane < vecs * kLanes<T>; ++lane)
+        bias_rows[lane] = row_of_scores(v.bias, v.bias_strides, rows.b, head(row_of(lane)), query(row_of(lane))) +
+                          (block.origin + block.begin) * v.bias_strides[3];
+      pack_rows<T>(bias_rows, v.bias_strides[3], keys, static_cast<T>(kLog2E), vecs, w.bias + block.begin * kTileRows);
     }
-    for (int lane = 0; lane < vecs * kLanes<T>; ++lane) {
-      const std::int64_t i = query(row_of(lane));
-      const KeyRange range = a.visibility.range(rows.b, i);
-      w.first_key[lane] = static_cast<T>(std::clamp<std::int64_t>(range.begin - block, 0, kKeyBlock));
-      w.end_key[lane] = static_cast<T>(std::clamp<std::int64_t>(range.end - block, 0, kKeyBlock));
-      w.distance[lane] = static_cast<T>(a.visibility.position(rows.b, i) - block);
-    }
-    score_keys<T, false>(w, vecs, k, stride, keys, a.head_dim);
-    condition<T>(c, keys, vecs, w);
-    return true;
+    // Distances count from the start of the whole block, so that their rounding does not depend on the tile.
+    for (int lane = 0; modifiers.alibi && lane < vecs * kLanes<T>; ++lane)
+      w.distance[lane] = static_cast<T>(a.visibility.position(rows.b, query(row_of(lane))) - block.origin);
+    for_stretches(block, [&](int t, int n, int from, int to, const std::uint64_t* seen) HWY_ATTR {
+      if (!seen && !modifiers.any()) {
+        score_keys<T, true>(w, from, to, k + t * stride, stride, t, n, a.head_dim);
+      } else {
+        score_keys<T, false>(w, from, to, k + t * stride, stride, t, n, a.head_dim);
+        condition<T>(modifiers, seen, t, n, from, to, w);
+      }
+    });
   }
 
   // Weights of a block drop out, with the kept ones scaled.
-  void drop(std::int64_t begin, int keys) const {
+  void drop(const Block& block) const {
     const std::uint64_t threshold = a.dropout.threshold();
     const T factor = static_cast<T>(a.dropout.factor());
     for (int row = 0; row < count; ++row)
-      for (std::int64_t quad = begin / 4; quad * 4 < begin + keys; ++quad) {
+      for (std::int64_t quad = (block.origin + block.begin) / 4; quad * 4 < block.origin + block.end; ++quad) {
         const auto words = a.dropout.words(rows.b, head(row), query(row), quad);
         for (int n = 0; n < 4; ++n) {
-          const std::int64_t t = quad * 4 + n - begin;
-          if (t < 0 || t >= keys) continue;
+          const std::int64_t t = quad * 4 + n - block.origin;
+          if (t < block.begin || t >= block.end) continue;
           T& weight = w.scores[t * kTileRows + row];
-          if (!(weight < 0)) weight = words[static_cast<std::size_t>(n)] < threshold ? T{0} : weight * factor;
+          weight = words[static_cast<std::size_t>(n)] < threshold ? T{0} : weight * factor;
         }
       }
   }
 
-  void output_block(std::int64_t begin, int keys, bool first, bool moved, bool hides) const {
-    OutputStep<T> step{};
-    step.v = dense(v_row(begin), a.v_strides.t, a.v_strides.d, keys, a.value_dim, step.v_stride);
-    step.keys = keys;
+  // Whether a block of values holds neither NaN nor infinity: then a weight of 0 adds nothing.
+  static bool is_finite(const T* v, std::int64_t stride, int keys, std::int64_t width) {
+    const Tag<T> d;
+    const Vec<T> largest = set<T>(std::numeric_limits<T>::max());
+    for (int t = 0; t < keys; ++t) {
+      auto finite = hn::Eq(largest, largest);
+      std::int64_t e = 0;
+      for (; e + kLanes<T> <= width; e += kLanes<T>)
+        finite = hn::And(finite, hn::Le(hn::Abs(hn::LoadU(d, v + t * stride + e)), largest));
+      if (e < width)
+        finite =
+            hn::And(finite, hn::Le(hn::Abs(load_first<T>(static_cast<int>(width - e), v + t * stride + e)), largest));
+      if (!hn::AllTrue(d, finite)) return false;
+    }
+    return true;
+  }
+
+  OutputStep<T> output_step(const Block& block, bool first, const T* rescale) const {
+    OutputStep<T> step;
+    const int keys = block.end - block.begin;
+    const T* v =
+        dense(v_row(block.origin + block.begin), a.v_strides.t, a.v_strides.d, keys, a.value_dim, step.v_stride);
+    step.v = v - block.begin * step.v_stride;
+    step.begin = block.begin, step.end = block.end;
+    step.full_begin = block.full_begin, step.full_end = block.full_end;
+    step.seen = w.seen;
     step.first = first;
-    step.rescale = !first && moved ? w.rescale : nullptr;
-    if (hides)
-      output_rows<T, true>(step, w, 0, count, a.value_dim);
-    else
-      output_rows<T, false>(step, w, 0, count, a.value_dim);
+    step.rescale = first ? nullptr : rescale;
+    return step;
+  }
+
+  void output_block(const Block& block, bool first, bool moved) const {
+    OutputStep<T> step = output_step(block, first, moved ? w.rescale : nullptr);
+    if (block.by_element && block.full_begin == block.full_end &&
+        is_finite(step.v + block.begin * step.v_stride, step.v_stride, block.end - block.begin, a.value_dim))
+      step.full_begin = block.begin, step.full_end = block.end;
+    output_rows<T>(step, w, 0, count, a.value_dim);
   }
 
   // Calls body(begin, end) for the stretches of [begin, end) between multiples of `step`.
@@ -186,13 +301,15 @@ struct TileRun {
       start_chunk();
       bool first = true;
       for_steps(chunk_begin, chunk_end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-        const int keys = static_cast<int>(end - begin);
-        std::copy_n(w.row_max, vecs * kLanes<T>, w.rescale);  // the maxima before, until softmax_block replaces them
-        bool hides = false;
-        if (!score_block(begin, end, hides)) return;
-        const bool moved = softmax_block<T>(keys, vecs, hides, w.rescale, w);
-        if (a.value_dim > 0 && a.dropout.rate > 0) drop(begin, keys);
-        if (a.value_dim > 0) output_block(begin, keys, first, moved, hides);
+        const Block block = find_block(begin, end);
+        if (block.begin == block.end) return;
+        std::copy_n(w.row_max, vecs * kLanes<T>, w.rescale);  // the maxima before
+        score_block(block);
+        const bool moved = rescale_sums<T>(vecs, w);
+        for_stretches(block, [&](int t, int n, int from, int to, const std::uint64_t*)
+                                 HWY_ATTR { exponentiate_keys<T>(t, n, from, to, w); });
+        if (a.value_dim > 0 && a.dropout.rate > 0) drop(block);
+        if (a.value_dim > 0) output_block(block, first, moved);
         first = false;
       });
       if (!first) merge_chunk<T>(count, w);
