@@ -117,7 +117,8 @@ T NaiveAttention<T>::after_dropout(const Row& row, std::int64_t tk) const {
   if (options_.dropout == 0) return row.weights[at(tk)];
   Pair pair = row.pair;
   pair.tk = tk;
-  return dropout_keeps(pair, options_.dropout, options_.seed) ? row.weights[at(tk)] / T(1 - options_.dropout) : 0;
+  const T weight = row.weights[at(tk)];
+  return dropout_keeps(pair, options_.dropout, options_.seed) ? weight / T(1 - options_.dropout) : weight * 0;
 }
 
 template <class T>

@@ -112,7 +112,7 @@ class Attention {
       for (const std::int64_t tk : keys) {
         pair.tk = tk;
         const bool keep = dropout_keeps(pair, options_.dropout, options_.seed);
-        w[at(tk)] = keep ? w[at(tk)] / (1 - W(options_.dropout)) : 0;
+        w[at(tk)] = keep ? w[at(tk)] / (1 - W(options_.dropout)) : w[at(tk)] * 0;  // a NaN stays
       }
     for (std::int64_t d = 0; d < v_.shape[3]; ++d) {
       W sum = 0;

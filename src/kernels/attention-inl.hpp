@@ -24,7 +24,7 @@ struct FinishedTile {
     run.run();
     for (int row = 0; row < run.count; ++row) {
       kind[row] = row_kind<T>(w, row);
-      if (kind[row] == RowKind::slow) slow[row].start(run, row);
+      if (kind[row] == RowKind::slow && !slow[row].start(run, row)) kind[row] = RowKind::empty;
     }
   }
 

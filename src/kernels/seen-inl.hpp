@@ -57,7 +57,7 @@ HWY_INLINE KeyBits bits_not(const T* from, std::int64_t stride, int count, T val
   KeyBits bits;
   for (int t = 0; t < kKeyBlock; t += lanes) {
     alignas(8) std::uint8_t bytes[8] = {};  // StoreMaskBits writes at least 8 bits, at most 64
-    hn::StoreMaskBits(d, hn::Ne(hn::LoadU(d, from + t), hn::Set(d, value)), bytes);
+    hn::StoreMaskBits(d, hn::Not(hn::Eq(hn::LoadU(d, from + t), hn::Set(d, value))), bytes);  // Ne is false for NaN
     std::uint64_t word = 0;
     std::memcpy(&word, bytes, sizeof word);
     if (lanes < 64) word &= (std::uint64_t{1} << (lanes % 64)) - 1;

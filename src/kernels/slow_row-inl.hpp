@@ -73,12 +73,15 @@ struct SlowRow {
     return hn::GetLane(exp2<T>(set<T>(static_cast<T>(x))));
   }
 
-  void start(const TileRun<T>& run, int row) {
+  // Returns whether the row sees any key; if not it is empty, and nothing else is set.
+  bool start(const TileRun<T>& run, int row) {
+    bool any = false;
     const auto sink = static_cast<Wide<T>>(run.sink(row));
     const Wide<T> infinity = std::numeric_limits<Wide<T>>::infinity();
     is_nan = !(sink < infinity);
     top = sink;
     for_visible(run, row, run.some.begin, run.some.end, [&](std::int64_t j) {
+      any = true;
       if (is_nan) return;
       const Wide<T> s = score(run, row, j);
       is_nan = !(s < infinity);  // infinity - infinity is NaN
@@ -87,7 +90,7 @@ struct SlowRow {
     if (is_nan || top == -infinity) {
       is_nan = true;
       inverse = lse = kNan<T>;
-      return;
+      return any;
     }
     Wide<T> sum = 0;
     for_visible(run, row, run.some.begin, run.some.end,
@@ -98,6 +101,7 @@ struct SlowRow {
       lse = static_cast<T>(top + hn::GetLane(log<double>(set<double>(sum))));
     else
       lse = static_cast<T>(top + std::log(sum));
+    return any;
   }
 
   // Column `row` of w.scores: the weights before normalisation, at the keys of the block that the row sees.

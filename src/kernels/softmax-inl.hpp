@@ -163,7 +163,8 @@ void finish_rows(int vecs, Workspace<T>& w) {
     const Vec<T> z = hn::MulAdd(sum, c, exp2<T>(hn::Sub(sink, all)));
     hn::Store(hn::IfThenZeroElse(empty, hn::Div(c, z)), d, w.inverse + lane);
     const Vec<T> lse = hn::MulAdd(all, set<T>(static_cast<T>(kLn2)), log<T>(z));
-    hn::Store(hn::IfThenElse(empty, hide, lse), d, w.lse + lane);
+    // log does not know NaN, which only a sink can have brought here; z - z does.
+    hn::Store(hn::IfThenElse(empty, hide, hn::Add(lse, hn::Sub(z, z))), d, w.lse + lane);
   }
 }
 
