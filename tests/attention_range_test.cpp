@@ -129,6 +129,14 @@ TEST(AttentionRangeOfScale, BeyondFloat32_IsUsedInFull) {
   }
 }
 
+TEST(AttentionRangeOfScale, BelowFloat32_LeavesEmptyRowsEmpty) {
+  Call<float> call = call_of_scores<float>({1, 2});
+  call.options.scale = 1e-50;
+  const Tensor<bool, 2> nothing({1, 2});
+  call.options.mask = nothing;
+  expect_row(run(call), 0, 0, -std::numeric_limits<double>::infinity());
+}
+
 TYPED_TEST(AttentionRange, ScaleZero_MakesAllKeysEqual) {
   using T = TypeParam;
   Call<T> call = call_of_scores<T>({T{5}, T{-300}, T{17}});
