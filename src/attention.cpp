@@ -1,4 +1,5 @@
 #include <heed/attention.hpp>
+#include <vector>
 
 #include "src/active_kernels.hpp"
 #include "src/attention_plan.hpp"
@@ -43,8 +44,17 @@ void attention_of(TensorView<const T, 4> q, TensorView<const T, 4> k, TensorView
   const AttentionPlan plan = plan_attention(a, threads);
   if (plan.tasks == 0) return;
   Workspaces<T> workspaces(plan, a);
-  run_tasks(plan.workers, plan.tasks,
-            [&](int worker, std::int64_t task) { kernels.attention_tile(a, plan.tile(task), workspaces[worker]); });
+  // Few tiles over many keys: first the chunks of all tiles, then what is left of each tile.
+  const std::int64_t state = kernels::state_size(plan.columns);
+  std::vector<T> states(static_cast<std::size_t>(plan.chunks > 0 ? plan.tasks * plan.chunks * state : 0));
+  run_tasks(plan.workers, plan.tasks * plan.chunks, [&](int worker, std::int64_t task) {
+    kernels.attention_chunk(a, plan.tile(task / plan.chunks), task % plan.chunks, workspaces[worker],
+                            states.data() + task * state);
+  });
+  run_tasks(plan.workers, plan.tasks, [&](int worker, std::int64_t task) {
+    const T* tile_states = plan.chunks > 0 ? states.data() + task * plan.chunks * state : nullptr;
+    kernels.attention_tile(a, plan.tile(task), workspaces[worker], tile_states);
+  });
 }
 
 }  // namespace

@@ -43,8 +43,11 @@ AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads)
       kTileRows * (args.head_dim + 2 * kKeyBlock + 2 * plan.columns + kRowArrays) + kSeenElements + plan.copy_elements;
   const double operations = 2.0 * static_cast<double>(args.batch * args.q_heads * args.q_len) *
                             static_cast<double>(args.kv_len) * static_cast<double>(args.head_dim + args.value_dim);
-  const double useful = std::min(operations / kOperationsPerWorker, static_cast<double>(plan.tasks));
-  plan.workers = static_cast<int>(std::clamp(useful, 1.0, static_cast<double>(threads)));
+  const auto most = static_cast<int>(std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
+  const std::int64_t chunks = (args.kv_len + kernels::kKeyChunk - 1) / kernels::kKeyChunk;
+  if (plan.tasks < most && chunks > 1) plan.chunks = chunks;
+  plan.workers =
+      static_cast<int>(std::clamp<std::int64_t>(plan.tasks * std::max<std::int64_t>(plan.chunks, 1), 1, most));
   return plan;
 }
 

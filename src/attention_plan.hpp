@@ -14,6 +14,7 @@ struct AttentionPlan {
   std::int64_t columns = 0;        // of the sums of a row, whole vectors
   std::int64_t copy_elements = 0;  // room for a block of keys or values whose last stride is not 1
   std::int64_t workspace = 0;      // elements per worker
+  std::int64_t chunks = 0;         // of keys per tile that are tasks of their own; 0: a tile is one task
   int workers = 1;
 
   kernels::TileRows tile(std::int64_t task) const;

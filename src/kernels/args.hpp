@@ -67,6 +67,11 @@ struct Workspace {
   std::int64_t columns;        // Dv rounded up to whole vectors of the widest target
 };
 
+// Elements of the state of one chunk of a tile: maximum, sum and smallest score per row, and the sums.
+constexpr std::int64_t state_size(std::int64_t columns) {
+  return kTileRows * (3 + columns);
+}
+
 // Outputs of attention_stats, dense as (row of the kv head) or (head of the group, key).
 template <class T>
 struct StatsRows {

@@ -12,6 +12,25 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
+// The state of a chunk, kept for another worker: row_max, row_sum, row_min, sums.
+template <class T>
+void store_state(bool any, const Workspace<T>& w, T* state) {
+  std::copy_n(w.row_max, kTileRows, state);
+  std::fill_n(state + kTileRows, kTileRows, T{0});  // a sum of 0 says that the row sees no key of the chunk
+  if (any) std::copy_n(w.row_sum, kTileRows, state + kTileRows);
+  std::copy_n(w.row_min, kTileRows, state + 2 * kTileRows);
+  if (any) std::copy_n(w.sums, kTileRows * w.columns, state + 3 * kTileRows);
+}
+
+template <class T>
+bool load_state(const T* state, Workspace<T>& w) {
+  std::copy_n(state, kTileRows, w.row_max);
+  std::copy_n(state + kTileRows, kTileRows, w.row_sum);
+  for (int row = 0; row < kTileRows; ++row) w.row_min[row] = std::min(w.row_min[row], state[2 * kTileRows + row]);
+  std::copy_n(state + 3 * kTileRows, kTileRows * w.columns, w.sums);
+  return true;
+}
+
 // The states of all rows of a tile when its keys are done.
 template <class T>
 struct FinishedTile {
@@ -19,9 +38,13 @@ struct FinishedTile {
   RowKind kind[kTileRows];
   SlowRow<T> slow[kTileRows];
 
-  FinishedTile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w) : run{a, rows, w} {
+  // `states`: those of the chunks as attention_chunk left them, or null: they are computed here.
+  FinishedTile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w, const T* states = nullptr)
+      : run{a, rows, w} {
     run.start();
-    run.run();
+    run.run([&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+      return states ? load_state<T>(states + begin / kKeyChunk * state_size(w.columns), w) : run.run_chunk(begin, end);
+    });
     for (int row = 0; row < run.count; ++row) {
       kind[row] = row_kind<T>(w, row);
       if (kind[row] == RowKind::slow && !slow[row].start(run, row)) kind[row] = RowKind::empty;
@@ -136,8 +159,8 @@ void write_weights(FinishedTile<T>& tile) {
 }
 
 template <class T>
-void attention_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w) {
-  FinishedTile<T> tile(a, rows, w);
+void attention_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w, const T* states) {
+  FinishedTile<T> tile(a, rows, w, states);
   for (int row = 0; row < tile.run.count; ++row) {
     write_row<T>(tile, row);
     if (a.maybe_lse)
@@ -145,6 +168,15 @@ void attention_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T
                   tile.run.query(row) * a.lse_strides.t] = tile.lse(row);
   }
   if (a.maybe_weights) write_weights<T>(tile);
+}
+
+template <class T>
+void attention_chunk(const AttentionArgs<T>& a, const TileRows& rows, std::int64_t chunk, Workspace<T>& w, T* state) {
+  TileRun<T> run{a, rows, w};
+  run.start();
+  const std::int64_t begin = std::max(run.some.begin, chunk * kKeyChunk);
+  const std::int64_t end = std::min(run.some.end, (chunk + 1) * kKeyChunk);
+  store_state<T>(begin < end && run.run_chunk(begin, end), w, state);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #define HEED_KERNELS_TILE_INL_HPP
 #endif
 
+#include "src/kernels/dropout-inl.hpp"
 #include "src/kernels/seen-inl.hpp"
 #include "src/kernels/softmax-inl.hpp"
 
@@ -24,7 +25,8 @@ struct TileRun {
   const int vecs = (count + kLanes<T> - 1) / kLanes<T>;
   // Keys that some row sees, and those that every row sees, as far as length, causal and window say.
   KeyRange some{}, every{};
-  KeyRange range[kTileRows] = {};  // per row
+  KeyRange range[kTileRows] = {};                      // per row
+  std::uint32_t lane_h[kTileRows] = {}, lane_i[kTileRows] = {};  // head and query of each lane, as dropout counts them
   Modifiers<T> modifiers{};
 
   std::int64_t query(int row) const { return (rows.begin + row) / a.group; }
@@ -69,6 +71,8 @@ struct TileRun {
     for (int lane = 0; lane < vecs * kLanes<T>; ++lane) {
       const int row = row_of(lane);
       q_rows[lane] = q_row(row);
+      lane_h[lane] = static_cast<std::uint32_t>(head(row));
+      lane_i[lane] = static_cast<std::uint32_t>(query(row));
       range[row] = a.visibility.range(rows.b, query(row));
       w.slope[lane] = static_cast<T>(slope(row) * kLog2E);
       w.sink[lane] = static_cast<T>(static_cast<double>(sink(row)) * kLog2E);
@@ -236,18 +240,11 @@ struct TileRun {
 
   // Weights of a block drop out, with the kept ones scaled.
   void drop(const Block& block) const {
-    const std::uint64_t threshold = a.dropout.threshold();
-    const T factor = static_cast<T>(a.dropout.factor());
-    for (int row = 0; row < count; ++row)
-      for (std::int64_t quad = (block.origin + block.begin) / 4; quad * 4 < block.origin + block.end; ++quad) {
-        const auto words = a.dropout.words(rows.b, head(row), query(row), quad);
-        for (int n = 0; n < 4; ++n) {
-          const std::int64_t t = quad * 4 + n - block.origin;
-          if (t < block.begin || t >= block.end) continue;
-          T& weight = w.scores[t * kTileRows + row];
-          weight = words[static_cast<std::size_t>(n)] < threshold ? T{0} : weight * factor;
-        }
-      }
+    const std::int64_t first_quad = (block.origin + block.begin) / 4;
+    for (std::int64_t quad = first_quad; quad * 4 < block.origin + block.end; ++quad) {
+      const int t = static_cast<int>(quad * 4 - block.origin);  // may lie before block.begin: weights that nobody reads
+      drop_quad<T>(a.dropout, rows.b, quad, lane_h, lane_i, vecs, w.scores + t * kTileRows);
+    }
   }
 
   // Whether a block of values holds neither NaN nor infinity: then a weight of 0 adds nothing.
@@ -299,24 +296,32 @@ struct TileRun {
     }
   }
 
-  // The states of all rows over all their keys, into total_*; with V also `total`, the weighted sums.
-  void run() {
-    for_steps(some.begin, some.end, kKeyChunk, [&](std::int64_t chunk_begin, std::int64_t chunk_end) HWY_ATTR {
-      start_chunk();
-      bool first = true;
-      for_steps(chunk_begin, chunk_end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-        const Block block = find_block(begin, end);
-        if (block.begin == block.end) return;
-        std::copy_n(w.row_max, vecs * kLanes<T>, w.rescale);  // the maxima before
-        score_block(block);
-        const bool moved = rescale_sums<T>(vecs, w);
-        for_stretches(block, [&](int t, int n, int from, int to, const std::uint64_t*)
-                                 HWY_ATTR { exponentiate_keys<T>(t, n, from, to, w); });
-        if (a.value_dim > 0 && a.dropout.rate > 0) drop(block);
-        if (a.value_dim > 0) output_block(block, first, moved);
-        first = false;
-      });
-      if (!first) merge_chunk<T>(count, w);
+  // The states of all rows over the keys of one chunk, into row_max, row_sum and sums. Returns whether any row sees
+  // any.
+  bool run_chunk(std::int64_t chunk_begin, std::int64_t chunk_end) {
+    start_chunk();
+    bool first = true;
+    for_steps(chunk_begin, chunk_end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+      const Block block = find_block(begin, end);
+      if (block.begin == block.end) return;
+      std::copy_n(w.row_max, vecs * kLanes<T>, w.rescale);  // the maxima before
+      score_block(block);
+      const bool moved = rescale_sums<T>(vecs, w);
+      for_stretches(block, [&](int t, int n, int from, int to, const std::uint64_t*)
+                               HWY_ATTR { exponentiate_keys<T>(t, n, from, to, w); });
+      if (a.value_dim > 0 && a.dropout.rate > 0) drop(block);
+      if (a.value_dim > 0) output_block(block, first, moved);
+      first = false;
+    });
+    return !first;
+  }
+
+  // The states over all keys, into total_*, from those of the chunks, which `chunk(begin, end)` leaves in row_max,
+  // row_sum and sums, or returns false where no row sees any.
+  template <class Chunk>
+  void run(const Chunk& chunk) {
+    for_steps(some.begin, some.end, kKeyChunk, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+      if (chunk(begin, end)) merge_chunk<T>(count, w);
     });
     for (int lane = count; lane < vecs * kLanes<T>; ++lane) {
       w.total_max[lane] = w.total_max[count - 1];
