@@ -38,7 +38,6 @@ bool is_ascii(const std::string& text) {
 }
 
 // --- the program
-// ------------------------------------------------------------------------------------------------------
 
 TEST(Cli, Version_IsTheLibrarys) {
   const CliResult said = heed_cli({"--version"});
@@ -96,7 +95,6 @@ TEST(Cli, UnknownInstructionSet_IsRefused) {
 }
 
 // --- heed trace
-// -------------------------------------------------------------------------------------------------------
 
 TEST(CliTrace, CausalWindow_IsDrawnAndExplained) {
   const CliResult said =
@@ -201,7 +199,6 @@ TEST(CliTrace, BadIndices_AreRefused) {
 }
 
 // --- heed info, verify, demo
-// ------------------------------------------------------------------------------------------
 
 TEST(CliInfo, Json_IsTheLibrarysInfo) {
   const CliResult said = heed_cli({"info", "--json", "--seconds", "0.02"});
