@@ -313,7 +313,7 @@ Tensor<T, Rank> to_tensor(const Array& array, std::string_view name) {
   check_conversion<T>(array, name);
   check_array("to_tensor", name, array);
   std::array<std::int64_t, Rank> shape{};
-  std::copy(array.shape.begin(), array.shape.end(), shape.begin());
+  for (std::size_t axis = 0; axis < Rank; ++axis) shape[axis] = array.shape[axis];
   Tensor<T, Rank> tensor(shape);
   if constexpr (std::is_same_v<T, bool>)
     std::transform(array.bytes.begin(), array.bytes.end(), tensor.begin(),

@@ -137,6 +137,18 @@ TEST(AttentionRangeOfScale, BelowFloat32_LeavesEmptyRowsEmpty) {
   expect_row(run(call), 0, 0, -std::numeric_limits<double>::infinity());
 }
 
+TYPED_TEST(AttentionRange, ValuesNearTheEnds_DoNotOverflowOnTheWay) {
+  using T = TypeParam;
+  const T large = std::numeric_limits<T>::max() / 4 * 3;
+  Call<T> call = call_of_scores<T>({0, 0, 0});
+  Tensor<T, 4> v({1, 1, 3, 2}, large);
+  for (std::int64_t j = 0; j < 3; ++j) v(0, 0, j, 1) = static_cast<T>(j);
+  call.v = call.keep(std::move(v));
+  const Result<T> result = run(call);
+  EXPECT_NEAR(static_cast<double>(result.out(0, 0, 0, 0) / large), 1, 1e-6);
+  EXPECT_NEAR(static_cast<double>(result.out(0, 0, 0, 1)), 1, 1e-6);
+}
+
 TYPED_TEST(AttentionRange, ScaleZero_MakesAllKeysEqual) {
   using T = TypeParam;
   Call<T> call = call_of_scores<T>({T{5}, T{-300}, T{17}});

@@ -85,11 +85,8 @@ struct FinishedTile {
         hn::Store(x, d, w.bias + at);
         hn::Store(hn::Mul(exp2<T>(x), hn::Load(d, w.inverse + lane)), d, w.scores + at);
       }
-    for (int row = 0; row < run.count; ++row) {
-      if (kind[row] != RowKind::slow) continue;
-      slow[row].fill_weights(run, row, block);
-      for (int t = block.begin; t < block.end; ++t) w.scores[t * kTileRows + row] *= slow[row].inverse;
-    }
+    for (int row = 0; row < run.count; ++row)
+      if (kind[row] == RowKind::slow) slow[row].fill_weights(run, row, block);
   }
 
   // Calls body(row, key, t) for the keys of the block that a row sees, rows in order, after block_weights.
@@ -110,19 +107,23 @@ HWY_NOINLINE void write_mean(const TileRun<T>& run, int row, T* out) {
   const AttentionArgs<T>& a = run.a;
   const std::int64_t keys = a.visibility.keys(run.rows.b);
   const std::uint64_t threshold = a.dropout.rate > 0 ? a.dropout.threshold() : 0;
+  const auto keeps = [&](std::int64_t j) {
+    const auto n = static_cast<std::size_t>(j % 4);
+    return threshold == 0 || a.dropout.words(run.rows.b, run.head(row), run.query(row), j / 4)[n] >= threshold;
+  };
   const auto share = static_cast<Wide<T>>(a.dropout.factor()) / static_cast<Wide<T>>(std::max<std::int64_t>(keys, 1));
   for (std::int64_t e = 0; e < a.value_dim; ++e) {
     Wide<T> sum = 0;
     for (std::int64_t j = 0; j < keys; ++j)
-      if (threshold == 0 || a.dropout.words(run.rows.b, run.head(row), run.query(row), j / 4)[j % 4] >= threshold)
-        sum += static_cast<Wide<T>>(run.v_row(j)[e * a.v_strides.d]);
+      sum += static_cast<Wide<T>>(run.v_row(j)[e * a.v_strides.d]) * (keeps(j) ? 1 : 0);
     out[e * a.out_strides.d] = static_cast<T>(sum * share);
   }
 }
 
-// out = total / sum. Adding 0 makes a negative zero positive: which zero a sum starts from depends on the tile.
+// out = total / sum. Adding 0 makes a negative zero positive: which zero a sum starts from depends on the tile. Sums
+// beyond the range are made again from final weights.
 template <class T>
-HWY_NOINLINE void write_row(const FinishedTile<T>& tile, int row) {
+HWY_NOINLINE void write_row(FinishedTile<T>& tile, int row) {
   const TileRun<T>& run = tile.run;
   const AttentionArgs<T>& a = run.a;
   const Workspace<T>& w = run.w;
@@ -132,12 +133,23 @@ HWY_NOINLINE void write_row(const FinishedTile<T>& tile, int row) {
     write_mean<T>(run, row, out);
     return;
   }
-  if (tile.kind[row] == RowKind::slow) tile.slow[row].output(run, row);
-  if (tile.kind[row] == RowKind::empty) std::fill_n(total, w.columns, T{0});
   const Tag<T> d;
-  const Vec<T> factor = set<T>(tile.kind[row] == RowKind::slow ? tile.slow[row].inverse : w.inverse[row]);
-  for (std::int64_t e = 0; e < a.value_dim; e += kLanes<T>)
-    hn::Store(hn::MulAdd(hn::Load(d, total + e), factor, hn::Zero(d)), d, total + e);
+  bool finite = true;
+  if (tile.kind[row] == RowKind::empty) {
+    std::fill_n(total, w.columns, T{0});
+  } else if (tile.kind[row] == RowKind::usual) {
+    const Vec<T> factor = set<T>(w.inverse[row]);
+    for (std::int64_t e = 0; e < a.value_dim; e += kLanes<T>)
+      hn::Store(hn::MulAdd(hn::Load(d, total + e), factor, hn::Zero(d)), d, total + e);
+    for (std::int64_t e = 0; e < a.value_dim; ++e) finite &= std::abs(total[e]) <= std::numeric_limits<T>::max();
+  }
+  if (tile.kind[row] == RowKind::slow || !finite) {
+    if (!finite) tile.slow[row].start(run, row);
+    tile.slow[row].output(run, row);
+    for (std::int64_t e = 0; e < a.value_dim; ++e)
+      if (tile.kind[row] == RowKind::slow || !(std::abs(total[e]) <= std::numeric_limits<T>::max()))
+        total[e] = w.sums[row * w.columns + e] + T{0};
+  }
   for (std::int64_t e = 0; e < a.value_dim; ++e) out[e * a.out_strides.d] = total[e];
 }
 

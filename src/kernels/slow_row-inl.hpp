@@ -104,20 +104,18 @@ struct SlowRow {
     return any;
   }
 
-  // Column `row` of w.scores: the weights before normalisation, at the keys of the block that the row sees.
+  // Column `row` of w.scores: the final weights, at the keys of the block that the row sees.
   void fill_weights(const TileRun<T>& run, int row, const Block& block) const {
     for_visible(run, row, block.origin + block.begin, block.origin + block.end, [&](std::int64_t j) {
-      run.w.scores[(j - block.origin) * kTileRows + row] = is_nan ? kNan<T> : weight(score(run, row, j));
+      run.w.scores[(j - block.origin) * kTileRows + row] = is_nan ? kNan<T> : weight(score(run, row, j)) * inverse;
     });
   }
 
-  // Row `row` of w.total.
+  // Row `row` of w.sums: the output, whose sums stay within the values as the weights are final.
   void output(const TileRun<T>& run, int row) const {
-    T* total = run.w.total + row * run.w.columns;
-    if (is_nan) {
-      std::fill_n(total, run.w.columns, kNan<T>);
-      return;
-    }
+    T* sums = run.w.sums + row * run.w.columns;
+    std::fill_n(sums, run.w.columns, kNan<T>);
+    if (is_nan) return;
     bool first = true;
     TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
       const Block block = run.find_block(begin, end);
@@ -127,7 +125,6 @@ struct SlowRow {
       output_rows<T>(run.output_step(block, first, nullptr), run.w, row, 1, run.a.value_dim);
       first = false;
     });
-    std::copy_n(run.w.sums + row * run.w.columns, run.a.value_dim, total);
   }
 };
 

@@ -25,7 +25,7 @@ struct TileRun {
   const int vecs = (count + kLanes<T> - 1) / kLanes<T>;
   // Keys that some row sees, and those that every row sees, as far as length, causal and window say.
   KeyRange some{}, every{};
-  KeyRange range[kTileRows] = {};                      // per row
+  KeyRange range[kTileRows] = {};                                // per row
   std::uint32_t lane_h[kTileRows] = {}, lane_i[kTileRows] = {};  // head and query of each lane, as dropout counts them
   Modifiers<T> modifiers{};
 
