@@ -4,6 +4,7 @@
 #include <heed/attention_stats.hpp>
 #include <heed/runtime.hpp>
 #include <iostream>
+#include <memory>
 
 #include "cli/attention_flags.hpp"
 #include "cli/command.hpp"

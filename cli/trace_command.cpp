@@ -4,6 +4,7 @@
 #include <heed/trace.hpp>
 #include <iostream>
 #include <map>
+#include <memory>
 
 #include "cli/attention_flags.hpp"
 #include "cli/command.hpp"

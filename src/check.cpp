@@ -1,5 +1,6 @@
 #include "src/check.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "src/parallel.hpp"

@@ -1,7 +1,9 @@
 // The bit-exact promise: the bits of a row depend on that row, the keys and values it sees, and the options.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <heed/heed.hpp>
+#include <limits>
 
 #include "support/problem.hpp"
 #include "support/strided.hpp"

@@ -4,7 +4,9 @@
 
 #include <cfloat>
 #include <heed/heed.hpp>
+#include <limits>
 #include <map>
+#include <memory>
 
 #include "support/json_cases.hpp"
 #include "support/problem.hpp"

@@ -1,7 +1,9 @@
 // Rows over more keys than a chunk: cut over threads or not, alone or in a tile, the bits are the same.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <heed/heed.hpp>
+#include <limits>
 
 #include "src/attention_plan.hpp"
 #include "support/problem.hpp"

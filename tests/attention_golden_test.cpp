@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <heed/heed.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "support/call.hpp"

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <heed/heed.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "support/problem.hpp"

@@ -1,6 +1,7 @@
 // The ends of the number range, and what is not finite, in closed form.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <heed/heed.hpp>
 #include <limits>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <heed/heed.hpp>
+#include <limits>
 #include <numeric>
 
 #include "support/compare.hpp"

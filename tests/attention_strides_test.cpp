@@ -1,7 +1,10 @@
 // Memory layouts: every stride works without a copy, nothing outside a view is read or written.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <heed/heed.hpp>
+#include <limits>
+#include <memory>
 
 #include "support/guarded.hpp"
 #include "support/problem.hpp"

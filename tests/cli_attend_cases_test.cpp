@@ -2,6 +2,8 @@
 // of heed::attention.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <heed/heed.hpp>
 
 #include "support/attend_call.hpp"

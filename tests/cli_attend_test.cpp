@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <heed/heed.hpp>
+#include <limits>
 
 #include "support/attend_call.hpp"
 

@@ -1,7 +1,10 @@
 // The commands of `heed`: what they print, their exit codes, and that bad input gives one clear line.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <heed/heed.hpp>
+#include <limits>
 
 #include "support/heed_cli.hpp"
 

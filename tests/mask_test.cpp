@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <heed/heed.hpp>
+#include <limits>
 
 #include "support/expect_error.hpp"
 

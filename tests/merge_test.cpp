@@ -1,8 +1,10 @@
 // Attention over parts of the keys, joined.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <heed/heed.hpp>
+#include <limits>
 
 #include "support/compare.hpp"
 #include "support/expect_error.hpp"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <heed/heed.hpp>
+#include <limits>
 
 #include "support/expect_error.hpp"
 #include "support/problem.hpp"

@@ -1,7 +1,9 @@
 #include "verify/budget.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 
 namespace heed::verify {
 namespace {

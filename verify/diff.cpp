@@ -1,6 +1,7 @@
 #include "verify/diff.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace heed::verify {

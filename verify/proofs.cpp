@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 
 #include "verify/judge.hpp"
 #include "verify/outputs.hpp"

@@ -1,6 +1,7 @@
 // Random problems: any combination of options.
 #pragma once
 
+#include <limits>
 #include <utility>
 
 #include "support/call.hpp"
