@@ -109,8 +109,6 @@ struct TileRun {
     return w.kv_copy;
   }
 
-  std::uint64_t all_rows() const { return (std::uint64_t{1} << count) - 1; }  // kTileRows < 64
-
   // The keys begin … end - 1 of one block and who sees them.
   Block find_block(std::int64_t begin, std::int64_t end) const {
     Block block;
