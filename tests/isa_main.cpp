@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-
 #include <heed/runtime.hpp>
 
 constexpr int kSkip = 77;  // CTest's SKIP_RETURN_CODE, see CMakeLists.txt

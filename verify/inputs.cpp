@@ -165,9 +165,10 @@ void fill(const QueriesKeysValues<T>& inputs, Values values, std::uint64_t seed)
       case Values::uniform:
         x = integer(8);
         break;
-      case Values::one_hot:
-        x = index[2] % Dv == index[3] ? double(1 + index[2] / Dv) : 0;
-        break;
+      case Values::one_hot: {
+        const std::int64_t turn = index[2] / Dv;  // how often the channels were used up before this key
+        x = index[2] % Dv == index[3] ? double(1 + turn) : 0;
+      } break;
       default:
         break;
     }

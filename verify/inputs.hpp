@@ -27,8 +27,8 @@ class Strided {
  public:
   Strided() = default;
   Strided(const std::array<std::int64_t, Rank>& shape, Layout layout, T fill = T{});
-  Strided(Strided&&) = default;
-  Strided& operator=(Strided&&) = default;
+  Strided(Strided&&) noexcept = default;
+  Strided& operator=(Strided&&) noexcept = default;
 
   const TensorView<T, Rank>& view() const { return view_; }
   // Whether the memory between the elements still has the bits of `fill`.

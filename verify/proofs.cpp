@@ -296,7 +296,7 @@ std::string summary_paragraph(const std::vector<ProofResult>& results) {
         std::any_of(results.begin(), results.end(), [&](const ProofResult& result) { return result.proof == proof; });
     const bool holds = std::all_of(results.begin(), results.end(),
                                    [&](const ProofResult& result) { return result.proof != proof || result.holds; });
-    if (was_made && holds) holding.push_back(std::string(proof_claim(proof)));
+    if (was_made && holds) holding.emplace_back(proof_claim(proof));
   }
   if (!holding.empty()) {
     line += " It holds that ";
