@@ -26,13 +26,13 @@ std::int64_t round_up(std::int64_t n, std::int64_t step) {
 
 kernels::TileRows AttentionPlan::tile(std::int64_t task) const {
   const std::int64_t head = task / tiles, begin = task % tiles * kTileRows;
-  return {head / kv_heads_, head % kv_heads_, begin, std::min(rows, begin + kTileRows)};
+  return {head / kv_heads, head % kv_heads, begin, std::min(rows, begin + kTileRows)};
 }
 
 template <class T>
 AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads) {
   AttentionPlan plan;
-  plan.kv_heads_ = args.kv_heads;
+  plan.kv_heads = args.kv_heads;
   plan.rows = args.q_len * args.group;
   plan.tiles = (plan.rows + kTileRows - 1) / kTileRows;
   plan.tasks = args.batch * args.kv_heads * plan.tiles;

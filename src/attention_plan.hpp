@@ -8,6 +8,7 @@
 namespace heed {
 
 struct AttentionPlan {
+  std::int64_t kv_heads = 1;
   std::int64_t rows = 0;           // per kv head: q_len * group
   std::int64_t tiles = 0;          // per kv head
   std::int64_t tasks = 0;          // tiles of all kv heads of all sequences
@@ -18,11 +19,6 @@ struct AttentionPlan {
   int workers = 1;
 
   kernels::TileRows tile(std::int64_t task) const;
-
- private:
-  std::int64_t kv_heads_ = 1;
-  template <class T>
-  friend AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads);
 };
 
 // `threads`: the most that may be used.

@@ -78,7 +78,7 @@ struct Visibility {
     return sees(b, h, i, j) ? Reason::visible : Reason::bias;
   }
 
- private:
+  // Of element (b, h, i, j) of a mask or bias.
   static std::int64_t offset(const std::int64_t (&s)[4], std::int64_t b, std::int64_t h, std::int64_t i,
                              std::int64_t j) {
     return b * s[0] + h * s[1] + i * s[2] + j * s[3];

@@ -141,14 +141,13 @@ HWY_NOINLINE void write_row(FinishedTile<T>& tile, int row) {
     const Vec<T> factor = set<T>(w.inverse[row]);
     for (std::int64_t e = 0; e < a.value_dim; e += kLanes<T>)
       hn::Store(hn::MulAdd(hn::Load(d, total + e), factor, hn::Zero(d)), d, total + e);
-    for (std::int64_t e = 0; e < a.value_dim; ++e) finite &= std::abs(total[e]) <= std::numeric_limits<T>::max();
+    for (std::int64_t e = 0; e < a.value_dim; ++e) finite &= std::isfinite(total[e]);
   }
   if (tile.kind[row] == RowKind::slow || !finite) {
     if (!finite) tile.slow[row].start(run, row);
     tile.slow[row].output(run, row);
     for (std::int64_t e = 0; e < a.value_dim; ++e)
-      if (tile.kind[row] == RowKind::slow || !(std::abs(total[e]) <= std::numeric_limits<T>::max()))
-        total[e] = w.sums[row * w.columns + e] + T{0};
+      if (tile.kind[row] == RowKind::slow || !std::isfinite(total[e])) total[e] = w.sums[row * w.columns + e] + T{0};
   }
   for (std::int64_t e = 0; e < a.value_dim; ++e) out[e * a.out_strides.d] = total[e];
 }

@@ -16,8 +16,8 @@ namespace {
 struct Block {
   std::int64_t origin = 0;  // that first key
   int begin = 0, end = 0;   // keys that some row sees are in here
-  int full_begin = 0,
-      full_end = 0;         // of these, keys that every row sees; for the others seen[t] has bit r set when row r does
+  // Of these, keys that every row sees; for the others seen[t] has bit r set when row r does.
+  int full_begin = 0, full_end = 0;
   bool by_element = false;  // whether more than length, causal and window hides keys
 };
 

@@ -61,7 +61,7 @@ struct SlowRow {
   template <class Body>
   static void for_visible(const TileRun<T>& run, int row, std::int64_t begin, std::int64_t end, const Body& body) {
     const std::int64_t h = run.head(row), i = run.query(row);
-    const KeyRange range = run.a.visibility.range(run.rows.b, i);
+    const KeyRange range = run.range[row];
     for (std::int64_t j = std::max(begin, range.begin); j < std::min(end, range.end); ++j)
       if (run.a.visibility.sees(run.rows.b, h, i, j)) body(j);
   }

@@ -40,12 +40,11 @@ HWY_INLINE void count_weight(const StatsRows<T>& stats, std::int64_t r, std::int
 
 // -w ln w of the weight of key t, from w = 2^x / z and ln w = x ln 2 - ln z where x is there.
 template <class T>
-double entropy_term(const FinishedTile<T>& tile, int row, int t) {
+double entropy_term(const FinishedTile<T>& tile, int row, int t, double log_z) {
   const Workspace<T>& w = tile.run.w;
   const auto weight = static_cast<double>(w.scores[t * kTileRows + row]);
   if (!(weight > 0)) return 0;
   if (tile.kind[row] != RowKind::usual) return -weight * std::log(weight);
-  const double log_z = -std::log(static_cast<double>(w.inverse[row]));
   return weight * (log_z - static_cast<double>(w.bias[t * kTileRows + row]) * kLn2);
 }
 
@@ -54,12 +53,14 @@ void stats_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w
   FinishedTile<T> tile(a, rows, w);
   const TileRun<T>& run = tile.run;
   const std::int64_t keys = a.visibility.keys(rows.b);
+  double log_z[kTileRows];  // of usual rows
   for (int row = 0; row < run.count; ++row) {
     const std::int64_t r = rows.begin + row;
     stats.entropy[r] = 0;
     stats.max_prob[r] = 0;
     stats.argmax[r] = -1;
     stats.lse[r] = tile.lse(row);
+    log_z[row] = -std::log(static_cast<double>(w.inverse[row]));
     stats.first_key_mass[r] = 0;
     std::fill_n(stats.top_keys + r * stats.top, stats.top, std::int64_t{-1});
     std::fill_n(stats.top_probs + r * stats.top, stats.top, T{0});
@@ -72,7 +73,7 @@ void stats_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w
     tile.for_weights(begin, end, [&](int row, std::int64_t key, int t) {
       const std::int64_t r = rows.begin + row;
       count_weight<T>(stats, r, r % a.group, a.kv_len, key, w.scores[t * kTileRows + row]);
-      stats.entropy[r] += entropy_term<T>(tile, row, t);
+      stats.entropy[r] += entropy_term<T>(tile, row, t, log_z[row]);
     });
   });
   for (int row = 0; row < run.count; ++row) {

@@ -55,13 +55,6 @@ struct TileRun {
     return a.maybe_slopes ? static_cast<double>(a.maybe_slopes[head(row) * a.slopes_stride]) : 0;
   }
 
-  // Row (b, h, i) of a mask or bias.
-  template <class U>
-  static const U* row_of_scores(const U* data, const std::int64_t (&strides)[4], std::int64_t b, std::int64_t h,
-                                std::int64_t i) {
-    return data + b * strides[0] + h * strides[1] + i * strides[2];
-  }
-
   void start() {
     const T factor = static_cast<T>(a.scale * kLog2E);
     // A factor that T cannot hold at full precision would be lost in the scores without a trace: every row is slow. One
@@ -144,11 +137,11 @@ struct TileRun {
     const std::int64_t b = rows.b, h = head(row), i = query(row);
     KeyBits seen = KeyBits::range(range[row].begin - origin, range[row].end - origin);
     if (v.mask)
-      seen = seen & bits_not<std::uint8_t>(row_of_scores(v.mask, v.mask_strides, b, h, i) + origin * v.mask_strides[3],
-                                           v.mask_strides[3], room, 0);
+      seen =
+          seen & bits_not<std::uint8_t>(v.mask + v.offset(v.mask_strides, b, h, i, origin), v.mask_strides[3], room, 0);
     if (v.bias)
-      seen = seen & bits_not<T>(row_of_scores(v.bias, v.bias_strides, b, h, i) + origin * v.bias_strides[3],
-                                v.bias_strides[3], room, -kInfinity<T>);
+      seen = seen &
+             bits_not<T>(v.bias + v.offset(v.bias_strides, b, h, i, origin), v.bias_strides[3], room, -kInfinity<T>);
     if (v.q_segments)
       for (int t = 0; t < room; ++t)
         if (v.other_segment(b, i, origin + t)) seen.half[t / 64] &= ~(std::uint64_t{1} << (t % 64));
@@ -219,8 +212,8 @@ struct TileRun {
       const T* bias_rows[kTileRows];
       const Visibility<T>& v = a.visibility;
       for (int lane = 0; lane < vecs * kLanes<T>; ++lane)
-        bias_rows[lane] = row_of_scores(v.bias, v.bias_strides, rows.b, head(row_of(lane)), query(row_of(lane))) +
-                          (block.origin + block.begin) * v.bias_strides[3];
+        bias_rows[lane] = v.bias + v.offset(v.bias_strides, rows.b, head(row_of(lane)), query(row_of(lane)),
+                                            block.origin + block.begin);
       pack_rows<T>(bias_rows, v.bias_strides[3], keys, static_cast<T>(kLog2E), vecs, w.bias + block.begin * kTileRows);
     }
     // Distances count from the start of the whole block, so that their rounding does not depend on the tile.

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <sstream>
 
 #include "support/elements.hpp"
 
@@ -27,19 +26,9 @@ inline bool matches(double got, double want, const Tolerance& tolerance) {
 template <class T, std::size_t Rank, class W>
 testing::AssertionResult close(const TensorView<const T, Rank>& got, const TensorView<const W, Rank>& want,
                                const Tolerance& tolerance) {
-  if (got.shape != want.shape)
-    return testing::AssertionFailure() << "shape " << text(got.shape) << " instead of " << text(want.shape);
-  std::int64_t wrong = 0;
-  std::ostringstream first;
-  first.precision(17);
-  for_each_index(want.shape, [&](const Index<Rank>& index) {
-    const double g = static_cast<double>(at(got, index)), w = static_cast<double>(at(want, index));
-    if (matches(g, w, tolerance)) return;
-    if (wrong++ == 0) first << text(index) << ": " << g << " instead of " << w << ", off by " << g - w;
-  });
-  if (wrong == 0) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << wrong << " of " << want.size() << " outside tolerance " << tolerance.value
-                                     << ", first " << first.str();
+  auto result = all_elements(
+      got, want, [&](T g, W w) { return matches(static_cast<double>(g), static_cast<double>(w), tolerance); });
+  return result ? result : result << ", tolerance " << tolerance.value;
 }
 
 }  // namespace heed::test

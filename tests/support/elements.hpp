@@ -68,19 +68,26 @@ auto bits_of(T value) {
   }
 }
 
-template <class T, std::size_t Rank>
-testing::AssertionResult same_bits(const TensorView<const T, Rank>& got, const TensorView<const T, Rank>& want) {
+// Whether same(got, want) holds for every element of two arrays of one shape.
+template <class T, class W, std::size_t Rank, class Same>
+testing::AssertionResult all_elements(const TensorView<const T, Rank>& got, const TensorView<const W, Rank>& want,
+                                      const Same& same) {
   if (got.shape != want.shape)
     return testing::AssertionFailure() << "shape " << text(got.shape) << " instead of " << text(want.shape);
   std::int64_t wrong = 0;
   std::ostringstream first;
   first.precision(17);
   for_each_index(want.shape, [&](const Index<Rank>& index) {
-    if (bits_of(at(got, index)) == bits_of(at(want, index))) return;
+    if (same(at(got, index), at(want, index))) return;
     if (wrong++ == 0) first << text(index) << ": " << at(got, index) << " instead of " << at(want, index);
   });
   if (wrong == 0) return testing::AssertionSuccess();
   return testing::AssertionFailure() << wrong << " of " << want.size() << " differ, first " << first.str();
+}
+
+template <class T, std::size_t Rank>
+testing::AssertionResult same_bits(const TensorView<const T, Rank>& got, const TensorView<const T, Rank>& want) {
+  return all_elements(got, want, [](T g, T w) { return bits_of(g) == bits_of(w); });
 }
 
 template <class T, std::size_t Rank>
