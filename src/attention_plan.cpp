@@ -25,8 +25,17 @@ std::int64_t round_up(std::int64_t n, std::int64_t step) {
 }  // namespace
 
 kernels::TileRows AttentionPlan::tile(std::int64_t task) const {
-  const std::int64_t head = task / tiles, begin = task % tiles * kTileRows;
-  return {head / kv_heads, head % kv_heads, begin, std::min(rows, begin + kTileRows)};
+  // Within a head the last tile first: under a causal mask it is the heaviest, and a light one ends the work of all.
+  const auto begin_of = [&](std::int64_t t) { return (tiles - 1 - t % tiles) * kTileRows; };
+  const std::int64_t head = task / tiles, begin = begin_of(task);
+  const std::int64_t next = std::min(task + workers, tasks - 1), next_head = next / tiles;
+  return {.b = head / kv_heads,
+          .hk = head % kv_heads,
+          .begin = begin,
+          .end = std::min(rows, begin + kTileRows),
+          .next_b = next_head / kv_heads,
+          .next_hk = next_head % kv_heads,
+          .next_begin = begin_of(next)};
 }
 
 template <class T>

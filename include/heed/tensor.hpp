@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <type_traits>
 #include <vector>
 
@@ -62,6 +63,27 @@ TensorView<T, Rank> swap_axes(TensorView<T, Rank> view, std::size_t first, std::
   return view;
 }
 
+// Memory that starts on a cache line, as wide as the widest vector: a vector that straddles two lines is read twice.
+template <class T>
+struct CacheLineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kAlignment{64};
+
+  CacheLineAllocator() = default;
+  template <class U>
+  CacheLineAllocator(const CacheLineAllocator<U>&) {}
+
+  T* allocate(std::size_t count) {
+    if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
+    return static_cast<T*>(::operator new(count * sizeof(T), kAlignment));
+  }
+  void deallocate(T* memory, std::size_t) { ::operator delete(memory, kAlignment); }
+  template <class U>
+  bool operator==(const CacheLineAllocator<U>&) const {
+    return true;
+  }
+};
+
 // A dense row-major array that owns its elements.
 template <class T, std::size_t Rank>
 class Tensor {
@@ -103,7 +125,8 @@ class Tensor {
     Bool(bool b = false) : value(b) {}
   };
   std::array<std::int64_t, Rank> shape_{};
-  std::vector<std::conditional_t<std::is_same_v<T, bool>, Bool, T>> elements_;
+  using Element = std::conditional_t<std::is_same_v<T, bool>, Bool, T>;
+  std::vector<Element, CacheLineAllocator<Element>> elements_;
 };
 
 // A view of rank 2, 3 or 4 that is read as (batch, q_heads, q_len, kv_len): rank 2 is (q_len, kv_len), rank 3 is

@@ -48,6 +48,8 @@ struct AttentionArgs {
 // hk * group + r % group. So all heads of a group share each read of a key, and a tile's queries are neighbours.
 struct TileRows {
   std::int64_t b = 0, hk = 0, begin = 0, end = 0;
+  // The tile that the worker most likely does next, whose first keys are brought near meanwhile.
+  std::int64_t next_b = 0, next_hk = 0, next_begin = 0;
 };
 
 // Memory of one worker; see plan for its size. Rows are kTileRows apart in packed_q and scores, `columns` in the sums.

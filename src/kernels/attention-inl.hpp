@@ -139,9 +139,14 @@ HWY_NOINLINE void write_row(FinishedTile<T>& tile, int row) {
     std::fill_n(total, w.columns, T{0});
   } else if (tile.kind[row] == RowKind::usual) {
     const Vec<T> factor = set<T>(w.inverse[row]);
-    for (std::int64_t e = 0; e < a.value_dim; e += kLanes<T>)
-      hn::Store(hn::MulAdd(hn::Load(d, total + e), factor, hn::Zero(d)), d, total + e);
-    for (std::int64_t e = 0; e < a.value_dim; ++e) finite &= std::isfinite(total[e]);
+    const Vec<T> largest = set<T>(std::numeric_limits<T>::max());
+    auto all = hn::Eq(largest, largest);
+    for (std::int64_t e = 0; e < a.value_dim; e += kLanes<T>) {
+      const Vec<T> x = hn::MulAdd(hn::Load(d, total + e), factor, hn::Zero(d));
+      all = hn::And(all, hn::Le(hn::Abs(x), largest));
+      hn::Store(x, d, total + e);
+    }
+    finite = hn::AllTrue(d, all);
   }
   if (tile.kind[row] == RowKind::slow || !finite) {
     if (!finite) tile.slow[row].start(run, row);
@@ -149,7 +154,10 @@ HWY_NOINLINE void write_row(FinishedTile<T>& tile, int row) {
     for (std::int64_t e = 0; e < a.value_dim; ++e)
       if (tile.kind[row] == RowKind::slow || !std::isfinite(total[e])) total[e] = w.sums[row * w.columns + e] + T{0};
   }
-  for (std::int64_t e = 0; e < a.value_dim; ++e) out[e * a.out_strides.d] = total[e];
+  if (a.out_strides.d == 1)
+    std::copy_n(total, a.value_dim, out);
+  else
+    for (std::int64_t e = 0; e < a.value_dim; ++e) out[e * a.out_strides.d] = total[e];
 }
 
 template <class T>

@@ -6,18 +6,17 @@
 #define HEED_KERNELS_PRODUCTS_INL_HPP
 #endif
 
-#include "src/kernels/math-inl.hpp"
+#include "src/kernels/pack-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
 // Register tiles: kScoreVecs vectors of queries x kScoreKeys keys, kOutVecs vectors of columns x kOutRows queries;
-// kExpKeys keys of which the exponentials are computed in step. Measured: small tiles drain faster, their tails are
-// finer.
-#if HWY_ARCH_ARM || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)  // 32 registers
-constexpr int kScoreVecs = 3, kScoreKeys = 4, kOutVecs = 4, kOutRows = 4, kExpKeys = 2;
-#else  // 16: 12 sums, the vectors, one broadcast
+// kExpKeys keys of which the exponentials are computed in step. Measured, see docs/performance.md.
+#if HWY_ARCH_ARM || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)  // 32 registers: 24 sums, the vectors, one broadcast
+constexpr int kScoreVecs = 3, kScoreKeys = 8, kOutVecs = 2, kOutRows = 12, kExpKeys = 2;
+#else  // 16: 12 sums
 constexpr int kScoreVecs = 3, kScoreKeys = 4, kOutVecs = 2, kOutRows = 6, kExpKeys = 1;
 #endif
 
@@ -53,7 +52,7 @@ HWY_INLINE void for_groups(int count, const Body& body) {
   int at = 0;
   for (; count - at >= Max; at += Max) body.template operator()<Max>(at);
   if constexpr (Max > 4)
-    if (count - at >= 4) body.template operator()<4>(at), at += 4;
+    for (; count - at >= 4; at += 4) body.template operator()<4>(at);
   if (count - at >= 2) body.template operator()<2>(at), at += 2;
   if (count - at >= 1) body.template operator()<1>(at);
 }
@@ -66,7 +65,7 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
                              T* row_max, T* row_min) {
   const Tag<T> d;
   Vec<T> acc[R][NV];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) acc[i][j] = hn::Zero(d);
@@ -74,7 +73,7 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
     Vec<T> q[NV];
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) q[j] = held<T>(hn::Load(d, packed_q + x * kTileRows + j * kLanes<T>));
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
       const Vec<T> b = set<T>(k[i * k_stride + x]);
 #pragma GCC unroll 4
@@ -83,11 +82,11 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
   }
 #pragma GCC unroll 4
   for (int j = 0; j < NV; ++j) {
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int i = 0; i < R; ++i) hn::Store(acc[i][j], d, scores + i * kTileRows + j * kLanes<T>);
     if constexpr (Bounds) {
       Vec<T> top = hn::Load(d, row_max + j * kLanes<T>), low = hn::Load(d, row_min + j * kLanes<T>);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (int i = 0; i < R; ++i) {
         top = hn::Max(acc[i][j], top);  // a NaN may get lost here: it comes back in the sum
         low = hn::Min(acc[i][j], low);
@@ -115,74 +114,81 @@ void score_keys(const Workspace<T>& w, int from, int to, const T* k, std::int64_
   });
 }
 
-#if HWY_TARGET != HWY_SCALAR  // which has one lane, and lacks these operations
-// Four neighbours of each row lane, lane + 4, lane + 8 …, one row in each 128-bit block.
-template <class D, class T>
-HWY_INLINE hn::Vec<D> load_blocks(D tag, const T* const* rows, std::int64_t x) {
-  if constexpr (hn::MaxLanes(D()) == 4) {
-    return hn::LoadU(tag, rows[0] + x);
-  } else {
-    const hn::Half<D> half;
-    return hn::Combine(tag, load_blocks(half, rows + hn::MaxLanes(half), x), load_blocks(half, rows, x));
-  }
-}
-#endif
+// Rows of keys and values that come next, to be brought near while the products of this block run: the hardware alone
+// does not hide the way from the last cache. Addresses may lie past the end of an array: they are never read.
+struct Ahead {
+  std::uintptr_t from[2] = {};  // first row
+  std::int64_t stride[2] = {};  // bytes from row to row
+  int lines[2] = {};            // cache lines per row
 
-// packed[x][lane] = factor * rows[lane][x], elements of a row `stride` apart.
-template <class T>
-HWY_NOINLINE void pack_rows(const T* const* rows, std::int64_t stride, std::int64_t depth, T factor, int vecs,
-                            T* packed) {
-  std::int64_t x = 0;
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (sizeof(T) == 4) {
-    const Tag<T> d;
-    const hn::Repartition<double, Tag<T>> pairs;
-    for (; stride == 1 && x + 4 <= depth; x += 4)  // transposes blocks of 4 x 4
-      for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
-        const auto r0 = load_blocks(d, rows + lane, x), r1 = load_blocks(d, rows + lane + 1, x);
-        const auto r2 = load_blocks(d, rows + lane + 2, x), r3 = load_blocks(d, rows + lane + 3, x);
-        const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
-                   b = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-        const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
-                   f = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-        const auto store = [&](int i, auto v) HWY_ATTR {
-          hn::Store(hn::Mul(set<T>(factor), hn::BitCast(d, v)), d, packed + (x + i) * kTileRows + lane);
-        };
-        store(0, hn::InterleaveLower(pairs, a, b));
-        store(1, hn::InterleaveUpper(pairs, a, b));
-        store(2, hn::InterleaveLower(pairs, e, f));
-        store(3, hn::InterleaveUpper(pairs, e, f));
-      }
+  template <class T>
+  void add(int which, const T* row, std::int64_t row_stride, std::int64_t width) {
+    from[which] = reinterpret_cast<std::uintptr_t>(row);
+    stride[which] = row_stride * static_cast<std::int64_t>(sizeof(T));
+    lines[which] = static_cast<int>((width * static_cast<std::int64_t>(sizeof(T)) + kLineBytes - 1) / kLineBytes);
   }
-#endif
-  for (; x < depth; ++x)
-    for (int lane = 0; lane < vecs * kLanes<T>; ++lane) packed[x * kTileRows + lane] = factor * rows[lane][x * stride];
-}
+};
 
-// What the weights of a block add to the sums of the output. Keys count from the block's first.
+// Keys of a block, counted from its first: of begin … end - 1 the ones from full_begin to full_end - 1 need no look at who
+// sees them.
+struct KeySpan {
+  int begin = 0, full_begin = 0, full_end = 0, end = 0;
+};
+
+// The share of one of `calls` calls in what lies ahead: one line with each of the first `count` keys, so that the misses
+// are paced.
+struct Fetch {
+  std::uintptr_t at = 0;
+  std::uintptr_t stride = 0;
+  int count = 0;
+
+  Fetch(const Ahead& ahead, int call, int calls) {
+    count = (ahead.lines[0] + ahead.lines[1]) * kKeyBlock / calls;
+    const int line = count * call / kKeyBlock, row = count * call % kKeyBlock;
+    const int which = line < ahead.lines[0] ? 0 : 1;
+    at = ahead.from[which] + static_cast<std::uintptr_t>(row * ahead.stride[which]) +
+         static_cast<std::uintptr_t>((which == 0 ? line : line - ahead.lines[0]) * kLineBytes);
+    stride = static_cast<std::uintptr_t>(ahead.stride[which]);
+  }
+};
+
+// What the weights of a block add to the sums of the output.
 template <class T>
 struct OutputStep {
-  const T* v = nullptr;  // row t: key t; elements next to each other
+  const T* v = nullptr;  // row t: key t of the block; elements next to each other
   std::int64_t v_stride = 0;
-  int begin = 0, end = 0;               // keys that some row sees
-  int full_begin = 0, full_end = 0;     // of these, keys that every row sees, or whose weight is 0 where hidden
+  KeySpan keys;                         // full: seen by every row
   const std::uint64_t* seen = nullptr;  // for the others: bit r when row r sees the key
   bool first = false;                   // the sums start at zero
   const T* rescale = nullptr;           // per row, or null: by 1
+  // Per row, or null: keys outside of which it sees none, counted from the block's first plus origin, neither end falling
+  // from row to row. Where given, hidden keys within have weight 0 and finite values: they add nothing to the sums.
+  const KeyRange* ranges = nullptr;
+  std::int64_t origin = 0;
+  Ahead ahead;
+
+  KeySpan keys_of(int first_row, int last_row) const {
+    if (!ranges) return keys;
+    const auto inside = [&](std::int64_t key) {
+      return static_cast<int>(std::clamp<std::int64_t>(key - origin, keys.begin, keys.end));
+    };
+    const int from = inside(ranges[first_row].begin), to = inside(ranges[last_row].end);
+    return {from, from, std::max(from, to), std::max(from, to)};
+  }
 };
 
 // R rows x NV vectors of columns, of which the last has `tail` columns (all of them unless Tail). A hidden key leaves a
 // row's sums as they are, whatever its value holds.
 //   p [key][kTileRows] from `row` on   v [key][columns]   sums [R][], rows sums_stride apart, whole vectors
 template <class T, int NV, int R, bool Tail>
-HWY_NOINLINE void output_tile(const OutputStep<T>& s, const T* p, int row, const T* v, int tail, T* sums,
-                              std::int64_t sums_stride) {
+HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch fetch, const T* p, int row, const T* v,
+                              int tail, T* sums, std::int64_t sums_stride) {
   const Tag<T> d;
   const auto load_v = [&](const T* from, int j) HWY_ATTR {
     return Tail && j == NV - 1 ? load_first<T>(tail, from + j * kLanes<T>) : hn::LoadU(d, from + j * kLanes<T>);
   };
   Vec<T> acc[R][NV];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
@@ -196,7 +202,7 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const T* p, int row, const
       Vec<T> b[NV];
 #pragma GCC unroll 4
       for (int j = 0; j < NV; ++j) b[j] = load_v(v + t * s.v_stride, j);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (int i = 0; i < R; ++i) {
         if (!(rows >> i & 1)) continue;
         const Vec<T> a = set<T>(p[t * kTileRows + i]);
@@ -205,20 +211,26 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const T* p, int row, const
       }
     }
   };
-  guarded(s.begin, s.full_begin);
-  for (int t = s.full_begin; t < s.full_end; ++t) {
-    Vec<T> b[NV];
+  guarded(keys.begin, keys.full_begin);
+  const auto plain = [&]<bool Fetches>(int begin, int end) HWY_ATTR {
+    for (int t = begin; t < end; ++t) {
+      if (Fetches) __builtin_prefetch(reinterpret_cast<const void*>(fetch.at), 0, 2), fetch.at += fetch.stride;
+      Vec<T> b[NV];
 #pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) b[j] = held<T>(load_v(v + t * s.v_stride, j));
-#pragma GCC unroll 8
-    for (int i = 0; i < R; ++i) {
-      const Vec<T> a = set<T>(p[t * kTileRows + i]);
+      for (int j = 0; j < NV; ++j) b[j] = held<T>(load_v(v + t * s.v_stride, j));
+#pragma GCC unroll 12
+      for (int i = 0; i < R; ++i) {
+        const Vec<T> a = set<T>(p[t * kTileRows + i]);
 #pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(a, b[j], acc[i][j]);
+        for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(a, b[j], acc[i][j]);
+      }
     }
-  }
-  guarded(s.full_end, s.end);
-#pragma GCC unroll 8
+  };
+  const int fetched = std::min(keys.full_end, keys.full_begin + fetch.count);
+  plain.template operator()<true>(keys.full_begin, fetched);
+  plain.template operator()<false>(fetched, keys.full_end);
+  guarded(keys.full_end, keys.end);
+#pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) hn::Store(acc[i][j], d, sums + i * sums_stride + j * kLanes<T>);
@@ -227,18 +239,23 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const T* p, int row, const
 // sums[row] += sum over keys of p[key][row] * v[key], for rows row_begin … row_begin + rows - 1 of the tile.
 template <class T>
 void output_rows(const OutputStep<T>& s, const Workspace<T>& w, int row_begin, int rows, std::int64_t value_dim) {
-  for (std::int64_t e = 0; e < value_dim; e += kOutVecs * kLanes<T>) {
-    const int columns = static_cast<int>(std::min<std::int64_t>(kOutVecs * kLanes<T>, value_dim - e));
+  constexpr int kSlice = kOutVecs * kLanes<T>;
+  const int calls = static_cast<int>((value_dim + kSlice - 1) / kSlice) * ((rows + kOutRows - 1) / kOutRows);
+  int call = 0;
+  for (std::int64_t e = 0; e < value_dim; e += kSlice) {
+    const int columns = static_cast<int>(std::min<std::int64_t>(kSlice, value_dim - e));
     const int vecs = (columns + kLanes<T> - 1) / kLanes<T>;
     const int tail = columns - (vecs - 1) * kLanes<T>;
     with_constant<kOutVecs>(vecs, [&]<int NV>() HWY_ATTR {
       for_groups<kOutRows>(rows, [&]<int R>(int i) HWY_ATTR {
         const int row = row_begin + i;
+        const KeySpan keys = s.keys_of(row, row + R - 1);
+        const Fetch fetch(s.ahead, std::min(call++, calls - 1), calls);
         T* sums = w.sums + row * w.columns + e;
         if (tail == kLanes<T>)
-          output_tile<T, NV, R, false>(s, w.scores + row, row, s.v + e, tail, sums, w.columns);
+          output_tile<T, NV, R, false>(s, keys, fetch, w.scores + row, row, s.v + e, tail, sums, w.columns);
         else
-          output_tile<T, NV, R, true>(s, w.scores + row, row, s.v + e, tail, sums, w.columns);
+          output_tile<T, NV, R, true>(s, keys, fetch, w.scores + row, row, s.v + e, tail, sums, w.columns);
       });
     });
   }

@@ -80,11 +80,11 @@ HWY_NOINLINE void exponentiate(T* scores, int keys, const T* row_max, T* row_sum
   }
   const auto step = [&]<int Keys>(int t) HWY_ATTR {
     Vec<T> x[Keys * NV];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int j = 0; j < Keys * NV; ++j)
       x[j] = hn::Sub(hn::Load(d, scores + (t + j / NV) * kTileRows + j % NV * kLanes<T>), top[j % NV]);
     exp2<T>(x);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int j = 0; j < Keys * NV; ++j) {
       sum[j % NV] = hn::Add(sum[j % NV], x[j]);
       hn::Store(x[j], d, scores + (t + j / NV) * kTileRows + j % NV * kLanes<T>);
@@ -108,6 +108,13 @@ void exponentiate_keys(int t, int count, int from, int to, Workspace<T>& w) {
   }
 }
 
+// Weights 0.
+template <class T>
+void clear_keys(int t, int count, int from, int to, Workspace<T>& w) {
+  for (int key = t; key < t + count; ++key)
+    for (int j = from; j < to; ++j) hn::Store(hn::Zero(Tag<T>()), Tag<T>(), w.scores + key * kTileRows + j * kLanes<T>);
+}
+
 // The maxima of a block have moved from those in w.rescale: the sums so far follow, and w.rescale becomes the factor
 // for those of the output. Returns whether any is not 1.
 template <class T>
@@ -126,8 +133,14 @@ bool rescale_sums(int vecs, Workspace<T>& w) {
 // The state of a row over a chunk of keys joins that over the chunks before it. A state without a key (sum 0) is the
 // identity.
 template <class T>
-void merge_chunk(int rows, Workspace<T>& w) {
+void merge_chunk(bool first, int rows, Workspace<T>& w) {
   const Tag<T> d;
+  if (first) {
+    std::swap(w.total, w.sums);
+    std::copy_n(w.row_max, kTileRows, w.total_max);
+    std::copy_n(w.row_sum, kTileRows, w.total_sum);
+    return;
+  }
   for (int row = 0; row < rows; ++row) {
     if (w.row_sum[row] == 0) continue;
     T* total = w.total + row * w.columns;

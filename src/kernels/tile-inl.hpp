@@ -8,6 +8,7 @@
 #endif
 
 #include "src/kernels/dropout-inl.hpp"
+#include "src/kernels/key_lanes-inl.hpp"
 #include "src/kernels/seen-inl.hpp"
 #include "src/kernels/softmax-inl.hpp"
 
@@ -23,14 +24,17 @@ struct TileRun {
   Workspace<T>& w;
   const int count = static_cast<int>(rows.end - rows.begin);
   const int vecs = (count + kLanes<T> - 1) / kLanes<T>;
+  // Rows of the last vector, and whether (1 or 0) they are so few that keys are better in lanes.
+  const int last_rows = count - (vecs - 1) * kLanes<T>;
+  const int key_lanes = last_rows <= kFewRows<T> ? 1 : 0;
   // Keys that some row sees, and those that every row sees, as far as length, causal and window say.
   KeyRange some{}, every{};
   KeyRange range[kTileRows] = {};                                // per row
-  std::uint32_t lane_h[kTileRows] = {}, lane_i[kTileRows] = {};  // head and query of each lane, as dropout counts them
+  std::int64_t lane_h[kTileRows] = {}, lane_i[kTileRows] = {};   // head and query of each lane
   Modifiers<T> modifiers{};
 
-  std::int64_t query(int row) const { return (rows.begin + row) / a.group; }
-  std::int64_t head(int row) const { return rows.hk * a.group + (rows.begin + row) % a.group; }
+  std::int64_t query(int row) const { return lane_i[row]; }
+  std::int64_t head(int row) const { return lane_h[row]; }
   // Lanes past the last row repeat it.
   int row_of(int lane) const { return std::min(lane, count - 1); }
 
@@ -61,12 +65,13 @@ struct TileRun {
     // beyond the range shows in them.
     const bool factor_is_lost = a.scale != 0 && std::abs(factor) < std::numeric_limits<T>::min();
     const T* q_rows[kTileRows];
+    std::int64_t i = rows.begin / a.group, in_group = rows.begin % a.group;
     for (int lane = 0; lane < vecs * kLanes<T>; ++lane) {
       const int row = row_of(lane);
-      q_rows[lane] = q_row(row);
-      lane_h[lane] = static_cast<std::uint32_t>(head(row));
-      lane_i[lane] = static_cast<std::uint32_t>(query(row));
-      range[row] = a.visibility.range(rows.b, query(row));
+      lane_i[lane] = i, lane_h[lane] = rows.hk * a.group + in_group;
+      if (row == lane && row + 1 < count && ++in_group == a.group) ++i, in_group = 0;
+      q_rows[lane] = q_row(lane);
+      range[lane] = a.visibility.range(rows.b, lane_i[lane]);
       w.slope[lane] = static_cast<T>(slope(row) * kLog2E);
       w.sink[lane] = static_cast<T>(static_cast<double>(sink(row)) * kLog2E);
       w.total_max[lane] = kLowest<T>;
@@ -177,8 +182,8 @@ struct TileRun {
     }
   }
 
-  // Calls body(t, keys, from, to) for the keys of the block in order, in stretches that the vectors from … to - 1 of
-  // the rows see; `seen` is null where all rows do.
+  // Calls body(t, keys, from, to) for the keys of the block in order, in stretches that only the vectors from … to - 1
+  // of the rows see; `seen` is null where all rows do.
   template <class Body>
   void for_stretches(const Block& block, const Body& body) const {
     const auto partial = [&](int begin, int end) HWY_ATTR {
@@ -190,9 +195,8 @@ struct TileRun {
         const int keys = std::min(kScoreKeys, end - t);
         std::uint64_t some_row = 0;
         for (int n = 0; n < keys; ++n) some_row |= w.seen[t + n];
-        if (some_row == 0) continue;
-        const int from = __builtin_ctzll(some_row) / kLanes<T>;
-        const int to = (63 - __builtin_clzll(some_row)) / kLanes<T> + 1;
+        const int from = some_row ? __builtin_ctzll(some_row) / kLanes<T> : 0;
+        const int to = some_row ? (63 - __builtin_clzll(some_row)) / kLanes<T> + 1 : 0;
         body(t, keys, from, to, w.seen);
       }
     };
@@ -220,21 +224,30 @@ struct TileRun {
     for (int lane = 0; modifiers.alibi && lane < vecs * kLanes<T>; ++lane)
       w.distance[lane] = static_cast<T>(a.visibility.position(rows.b, query(row_of(lane))) - block.origin);
     for_stretches(block, [&](int t, int n, int from, int to, const std::uint64_t* seen) HWY_ATTR {
-      if (!seen && !modifiers.any()) {
-        score_keys<T, true>(w, from, to, k + t * stride, stride, t, n, a.head_dim);
-      } else {
-        score_keys<T, false>(w, from, to, k + t * stride, stride, t, n, a.head_dim);
-        condition<T>(modifiers, seen, t, n, from, to, w);
-      }
+      const bool conditions = seen || modifiers.any();
+      const T* const rows_k = k + t * stride;
+      if (conditions)
+        score_keys<T, false>(w, from, std::min(to, vecs - key_lanes), rows_k, stride, t, n, a.head_dim);
+      else
+        score_keys<T, true>(w, from, vecs - key_lanes, rows_k, stride, t, n, a.head_dim);
+#if HWY_TARGET != HWY_SCALAR
+      if (key_lanes && to == vecs) score_few<T>(w, vecs - 1, last_rows, rows_k, stride, t, n, a.head_dim, !conditions);
+#endif
+      if (conditions) condition<T>(modifiers, seen, t, n, from, to, w);
     });
   }
 
   // Weights of a block drop out, with the kept ones scaled.
   void drop(const Block& block) const {
+    std::uint32_t h[kTileRows], i[kTileRows];  // as the generator counts them
+    for (int lane = 0; lane < vecs * kLanes<T>; ++lane) {
+      h[lane] = static_cast<std::uint32_t>(lane_h[lane]);
+      i[lane] = static_cast<std::uint32_t>(lane_i[lane]);
+    }
     const std::int64_t first_quad = (block.origin + block.begin) / 4;
     for (std::int64_t quad = first_quad; quad * 4 < block.origin + block.end; ++quad) {
       const int t = static_cast<int>(quad * 4 - block.origin);  // may lie before block.begin: weights that nobody reads
-      drop_quad<T>(a.dropout, rows.b, quad, lane_h, lane_i, vecs, w.scores + t * kTileRows);
+      drop_quad<T>(a.dropout, rows.b, quad, h, i, vecs, w.scores + t * kTileRows);
     }
   }
 
@@ -255,14 +268,27 @@ struct TileRun {
     return true;
   }
 
+  // The block after this one, in this tile or the next.
+  Ahead ahead_of(const Block& block) const {
+    TileRows at = rows;
+    std::int64_t key = block.origin + kKeyBlock;
+    if (key >= some.end) {
+      at.b = rows.next_b, at.hk = rows.next_hk;
+      key = std::max<std::int64_t>(a.visibility.range(at.b, rows.next_begin / a.group).begin, 0);
+    }
+    Ahead ahead;
+    ahead.add(0, a.k + at.b * a.k_strides.b + at.hk * a.k_strides.h + key * a.k_strides.t, a.k_strides.t, a.head_dim);
+    ahead.add(1, a.v + at.b * a.v_strides.b + at.hk * a.v_strides.h + key * a.v_strides.t, a.v_strides.t, a.value_dim);
+    return ahead;
+  }
+
   OutputStep<T> output_step(const Block& block, bool first, const T* rescale) const {
     OutputStep<T> step;
     const int keys = block.end - block.begin;
     const T* v =
         dense(v_row(block.origin + block.begin), a.v_strides.t, a.v_strides.d, keys, a.value_dim, step.v_stride);
     step.v = v - block.begin * step.v_stride;
-    step.begin = block.begin, step.end = block.end;
-    step.full_begin = block.full_begin, step.full_end = block.full_end;
+    step.keys = {block.begin, block.full_begin, block.full_end, block.end};
     step.seen = w.seen;
     step.first = first;
     step.rescale = first ? nullptr : rescale;
@@ -271,9 +297,12 @@ struct TileRun {
 
   void output_block(const Block& block, bool first, bool moved) const {
     OutputStep<T> step = output_step(block, first, moved ? w.rescale : nullptr);
-    if (block.by_element && block.full_begin == block.full_end &&
-        is_finite(step.v + block.begin * step.v_stride, step.v_stride, block.end - block.begin, a.value_dim))
-      step.full_begin = block.begin, step.full_end = block.end;
+    const auto finite = [&](int begin, int end) HWY_ATTR {
+      return is_finite(step.v + begin * step.v_stride, step.v_stride, end - begin, a.value_dim);
+    };
+    if (finite(block.begin, block.full_begin) && finite(block.full_end, block.end))
+      step.ranges = range, step.origin = block.origin;
+    step.ahead = ahead_of(block);
     output_rows<T>(step, w, 0, count, a.value_dim);
   }
 
@@ -298,8 +327,11 @@ struct TileRun {
       std::copy_n(w.row_max, vecs * kLanes<T>, w.rescale);  // the maxima before
       score_block(block);
       const bool moved = rescale_sums<T>(vecs, w);
-      for_stretches(block, [&](int t, int n, int from, int to, const std::uint64_t*)
-                               HWY_ATTR { exponentiate_keys<T>(t, n, from, to, w); });
+      for_stretches(block, [&](int t, int n, int from, int to, const std::uint64_t*) HWY_ATTR {
+        exponentiate_keys<T>(t, n, from, to, w);
+        clear_keys<T>(t, n, 0, from, w);
+        clear_keys<T>(t, n, to, vecs, w);
+      });
       if (a.value_dim > 0 && a.dropout.rate > 0) drop(block);
       if (a.value_dim > 0) output_block(block, first, moved);
       first = false;
@@ -311,8 +343,11 @@ struct TileRun {
   // row_sum and sums, or returns false where no row sees any.
   template <class Chunk>
   void run(const Chunk& chunk) {
+    bool first = true;
     for_steps(some.begin, some.end, kKeyChunk, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-      if (chunk(begin, end)) merge_chunk<T>(count, w);
+      if (!chunk(begin, end)) return;
+      merge_chunk<T>(first, count, w);
+      first = false;
     });
     for (int lane = count; lane < vecs * kLanes<T>; ++lane) {
       w.total_max[lane] = w.total_max[count - 1];

@@ -1,0 +1,105 @@
+// Scores of few queries, with keys in lanes: keys are transposed as they come, and no lane is spent on a query that is
+// not there. The same chains as with queries in lanes, so the same bits. Compiled once per target.
+#if defined(HEED_KERNELS_KEY_LANES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_KEY_LANES_INL_HPP
+#undef HEED_KERNELS_KEY_LANES_INL_HPP
+#else
+#define HEED_KERNELS_KEY_LANES_INL_HPP
+#endif
+
+#include "src/kernels/products-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+namespace {
+
+// The most queries in a vector of queries for which this pays. A column of keys costs about as many shuffles as it has
+// 128-bit blocks, against one multiply-add per key; measured, see docs/performance.md.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+template <class T>
+constexpr int kFewRows = sizeof(T) == 4 ? 6 : 2;
+#elif HWY_TARGET != HWY_SCALAR
+template <class T>
+constexpr int kFewRows = sizeof(T) == 4 ? 2 : 0;
+#else
+template <class T>
+constexpr int kFewRows = 0;
+#endif
+
+#if HWY_TARGET != HWY_SCALAR
+
+// G vectors of keys x R queries.
+//   packed_q [depth][kTileRows]   rows [G][kLanes]: of keys   scores [R][kKeyBlock]
+template <class T, int G, int R>
+HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::int64_t depth, T* scores) {
+  const Tag<T> d;
+  Vec<T> acc[G][R];
+#pragma GCC unroll 4
+  for (int g = 0; g < G; ++g)
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) acc[g][i] = hn::Zero(d);
+  const auto add = [&](int g, std::int64_t x, Vec<T> column) HWY_ATTR {
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) acc[g][i] = hn::MulAdd(column, set<T>(packed_q[x * kTileRows + i]), acc[g][i]);
+  };
+  std::int64_t x = 0;
+  for (; x + kColumns<T> <= depth; x += kColumns<T>)
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) {
+      Vec<T> column[kColumns<T>];
+      load_columns<T>(rows + g * kLanes<T>, x, column);
+#pragma GCC unroll 4
+      for (int c = 0; c < kColumns<T>; ++c) add(g, x + c, column[c]);
+    }
+  for (; x < depth; ++x)
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) {
+      HWY_ALIGN T column[kLanes<T>];
+      for (int lane = 0; lane < kLanes<T>; ++lane) column[lane] = rows[g * kLanes<T> + lane][x];
+      add(g, x, hn::Load(d, column));
+    }
+#pragma GCC unroll 4
+  for (int g = 0; g < G; ++g)
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) hn::Store(acc[g][i], d, scores + i * kKeyBlock + g * kLanes<T>);
+}
+
+// Scores of the keys t … t + count - 1 of the block against the `few` queries that vector j of them holds; its other
+// lanes repeat the last. Bounds as in score_keys.
+//   k: row of key t
+template <class T>
+HWY_NOINLINE void score_few(const Workspace<T>& w, int j, int few, const T* k, std::int64_t k_stride, int t, int count,
+                            std::int64_t depth, bool bounds) {
+  const Tag<T> d;
+  constexpr int kGroups = 2;  // chains of several vectors of keys hide the latency of the multiply-add
+  constexpr int kKeys = kGroups * kLanes<T>;
+  const T* rows[kKeys];
+  HWY_ALIGN T scores[std::max(kFewRows<T>, 1)][kKeyBlock];
+  for (int at = 0; at < count; at += kKeys) {
+    for (int n = 0; n < kKeys; ++n) rows[n] = k + std::min(at + n, count - 1) * k_stride;
+    with_constant<std::max(kFewRows<T>, 1)>(few, [&]<int R>() HWY_ATTR {
+      key_lanes_tile<T, kGroups, R>(w.packed_q + j * kLanes<T>, rows, depth, &scores[0][at]);
+    });
+  }
+  const T* lanes[kLanes<T>];
+  for (int lane = 0; lane < kLanes<T>; ++lane) lanes[lane] = scores[std::min(lane, few - 1)];
+  T* const out = w.scores + t * kTileRows + j * kLanes<T>;
+  pack_rows<T>(lanes, 1, count, 1, 1, out);
+  if (!bounds) return;
+  Vec<T> top = hn::Load(d, w.row_max + j * kLanes<T>), low = hn::Load(d, w.row_min + j * kLanes<T>);
+  for (int n = 0; n < count; ++n) {
+    const Vec<T> x = hn::Load(d, out + n * kTileRows);
+    top = hn::Max(x, top);
+    low = hn::Min(x, low);
+  }
+  hn::Store(top, d, w.row_max + j * kLanes<T>);
+  hn::Store(low, d, w.row_min + j * kLanes<T>);
+}
+
+#endif
+
+}  // namespace
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
