@@ -2,6 +2,7 @@
 //   b sequence, h query head, hk kv head, i query, j key; Dk head_dim, Dv value_dim
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "src/philox.hpp"
@@ -16,6 +17,16 @@ inline constexpr int kTileRows = 48;
 inline constexpr int kKeyBlock = 128;
 // Keys after which a row's state is closed and merged, at absolute multiples of this: likewise part of the contract.
 inline constexpr std::int64_t kKeyChunk = 4096;
+
+// The one crossover between queries in lanes and keys in lanes: whether a tile of so few rows is scored with keys in
+// lanes. A vector of queries costs the same however many it holds; keys in lanes cost some shuffles each, and then one
+// multiply-add per query. Measured, see docs/performance.md.
+template <class T>
+inline constexpr int kFewRows = sizeof(T) == sizeof(float) ? 6 : 4;
+template <class T>
+constexpr bool takes_key_lanes(std::int64_t rows, int lanes) {
+  return lanes > 1 && rows <= std::min(kFewRows<T>, lanes);
+}
 
 struct Strides4 {
   std::int64_t b = 0, h = 0, t = 0, d = 0;

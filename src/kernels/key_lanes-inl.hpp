@@ -13,21 +13,6 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
-// The most queries in a vector of queries for which this pays. A column of keys costs about as many shuffles as it has
-// 128-bit blocks, against one multiply-add per key; measured, see docs/performance.md.
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-template <class T>
-constexpr int kFewRows = sizeof(T) == 4 ? 6 : 2;
-#elif HWY_TARGET != HWY_SCALAR
-template <class T>
-constexpr int kFewRows = sizeof(T) == 4 ? 2 : 0;
-#else
-template <class T>
-constexpr int kFewRows = 0;
-#endif
-
-#if HWY_TARGET != HWY_SCALAR
-
 // G vectors of keys x R queries.
 //   packed_q [depth][kTileRows]   rows [G][kLanes]: of keys   scores [R][kKeyBlock]
 template <class T, int G, int R>
@@ -43,6 +28,7 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
     for (int i = 0; i < R; ++i) acc[g][i] = hn::MulAdd(column, set<T>(packed_q[x * kTileRows + i]), acc[g][i]);
   };
   std::int64_t x = 0;
+#if HWY_TARGET != HWY_SCALAR
   for (; x + kColumns<T> <= depth; x += kColumns<T>)
 #pragma GCC unroll 4
     for (int g = 0; g < G; ++g) {
@@ -51,6 +37,7 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
 #pragma GCC unroll 4
       for (int c = 0; c < kColumns<T>; ++c) add(g, x + c, column[c]);
     }
+#endif
   for (; x < depth; ++x)
 #pragma GCC unroll 4
     for (int g = 0; g < G; ++g) {
@@ -64,39 +51,37 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
     for (int i = 0; i < R; ++i) hn::Store(acc[g][i], d, scores + i * kKeyBlock + g * kLanes<T>);
 }
 
-// Scores of the keys t … t + count - 1 of the block against the `few` queries that vector j of them holds; its other
-// lanes repeat the last. Bounds as in score_keys.
+// Scores of the keys t … t + count - 1 of the block against the queries of a tile of only `few`; the other lanes of
+// their vector repeat the last. `bounds` as in score_keys.
 //   k: row of key t
 template <class T>
-HWY_NOINLINE void score_few(const Workspace<T>& w, int j, int few, const T* k, std::int64_t k_stride, int t, int count,
+HWY_NOINLINE void score_few(const Workspace<T>& w, int few, const T* k, std::int64_t k_stride, int t, int count,
                             std::int64_t depth, bool bounds) {
   const Tag<T> d;
   constexpr int kGroups = 2;  // chains of several vectors of keys hide the latency of the multiply-add
   constexpr int kKeys = kGroups * kLanes<T>;
+  constexpr int kMost = std::min(kFewRows<T>, kLanes<T>);
   const T* rows[kKeys];
-  HWY_ALIGN T scores[std::max(kFewRows<T>, 1)][kKeyBlock];
+  HWY_ALIGN T scores[kMost][kKeyBlock];
   for (int at = 0; at < count; at += kKeys) {
     for (int n = 0; n < kKeys; ++n) rows[n] = k + std::min(at + n, count - 1) * k_stride;
-    with_constant<std::max(kFewRows<T>, 1)>(few, [&]<int R>() HWY_ATTR {
-      key_lanes_tile<T, kGroups, R>(w.packed_q + j * kLanes<T>, rows, depth, &scores[0][at]);
-    });
+    with_constant<kMost>(
+        few, [&]<int R>() HWY_ATTR { key_lanes_tile<T, kGroups, R>(w.packed_q, rows, depth, &scores[0][at]); });
   }
   const T* lanes[kLanes<T>];
   for (int lane = 0; lane < kLanes<T>; ++lane) lanes[lane] = scores[std::min(lane, few - 1)];
-  T* const out = w.scores + t * kTileRows + j * kLanes<T>;
+  T* const out = w.scores + t * kTileRows;
   pack_rows<T>(lanes, 1, count, 1, 1, out);
   if (!bounds) return;
-  Vec<T> top = hn::Load(d, w.row_max + j * kLanes<T>), low = hn::Load(d, w.row_min + j * kLanes<T>);
+  Vec<T> top = hn::Load(d, w.row_max), low = hn::Load(d, w.row_min);
   for (int n = 0; n < count; ++n) {
     const Vec<T> x = hn::Load(d, out + n * kTileRows);
     top = hn::Max(x, top);
     low = hn::Min(x, low);
   }
-  hn::Store(top, d, w.row_max + j * kLanes<T>);
-  hn::Store(low, d, w.row_min + j * kLanes<T>);
+  hn::Store(top, d, w.row_max);
+  hn::Store(low, d, w.row_min);
 }
-
-#endif
 
 }  // namespace
 }  // namespace heed::kernels::HWY_NAMESPACE

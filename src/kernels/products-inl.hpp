@@ -13,11 +13,12 @@ namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
 // Register tiles: kScoreVecs vectors of queries x kScoreKeys keys, kOutVecs vectors of columns x kOutRows queries;
-// kExpKeys keys of which the exponentials are computed in step. Measured, see docs/performance.md.
+// one or two rows take kWideVecs x kWideRows, or their few sums would wait for each other; kExpKeys keys of which the
+// exponentials are computed in step. Measured, see docs/performance.md.
 #if HWY_ARCH_ARM || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)  // 32 registers: 24 sums, the vectors, one broadcast
-constexpr int kScoreVecs = 3, kScoreKeys = 8, kOutVecs = 2, kOutRows = 12, kExpKeys = 2;
+constexpr int kScoreVecs = 3, kScoreKeys = 8, kOutVecs = 2, kOutRows = 12, kExpKeys = 2, kWideVecs = 8, kWideRows = 2;
 #else  // 16: 12 sums
-constexpr int kScoreVecs = 3, kScoreKeys = 4, kOutVecs = 2, kOutRows = 6, kExpKeys = 1;
+constexpr int kScoreVecs = 3, kScoreKeys = 4, kOutVecs = 2, kOutRows = 6, kExpKeys = 1, kWideVecs = 4, kWideRows = 2;
 #endif
 
 // The first n lanes from memory, 0 in the others; reads no further.
@@ -46,7 +47,7 @@ HWY_INLINE int next_part(int left, int most) {
   return left > most && left < 2 * most ? (left + 1) / 2 : std::min(left, most);
 }
 
-// Calls body<N>(at) for groups of Max, then 4, 2 and 1 out of `count`.
+// Calls body<N>(at) for groups of Max, then 4s, 2 and 1 out of `count`.
 template <int Max, class Body>
 HWY_INLINE void for_groups(int count, const Body& body) {
   int at = 0;
@@ -67,20 +68,20 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
   Vec<T> acc[R][NV];
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) acc[i][j] = hn::Zero(d);
   for (std::int64_t x = 0; x < depth; ++x) {
     Vec<T> q[NV];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) q[j] = held<T>(hn::Load(d, packed_q + x * kTileRows + j * kLanes<T>));
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
       const Vec<T> b = set<T>(k[i * k_stride + x]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(b, q[j], acc[i][j]);
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int j = 0; j < NV; ++j) {
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) hn::Store(acc[i][j], d, scores + i * kTileRows + j * kLanes<T>);
@@ -129,14 +130,14 @@ struct Ahead {
   }
 };
 
-// Keys of a block, counted from its first: of begin … end - 1 the ones from full_begin to full_end - 1 need no look at who
-// sees them.
+// Keys of a block, counted from its first: of begin … end - 1 the ones from full_begin to full_end - 1 need no look at
+// who sees them.
 struct KeySpan {
   int begin = 0, full_begin = 0, full_end = 0, end = 0;
 };
 
-// The share of one of `calls` calls in what lies ahead: one line with each of the first `count` keys, so that the misses
-// are paced.
+// The share of one of `calls` calls in what lies ahead: one line with each of the first `count` keys, so that the
+// misses are paced.
 struct Fetch {
   std::uintptr_t at = 0;
   std::uintptr_t stride = 0;
@@ -161,8 +162,9 @@ struct OutputStep {
   const std::uint64_t* seen = nullptr;  // for the others: bit r when row r sees the key
   bool first = false;                   // the sums start at zero
   const T* rescale = nullptr;           // per row, or null: by 1
-  // Per row, or null: keys outside of which it sees none, counted from the block's first plus origin, neither end falling
-  // from row to row. Where given, hidden keys within have weight 0 and finite values: they add nothing to the sums.
+  // Per row, or null: keys outside of which it sees none, counted from the block's first plus origin, neither end
+  // falling from row to row. Where given, hidden keys within have weight 0 and finite values: they add nothing to the
+  // sums.
   const KeyRange* ranges = nullptr;
   std::int64_t origin = 0;
   Ahead ahead;
@@ -190,7 +192,7 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch
   Vec<T> acc[R][NV];
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) {
       acc[i][j] = s.first ? hn::Zero(d) : hn::Load(d, sums + i * sums_stride + j * kLanes<T>);
       if (s.rescale) acc[i][j] = hn::Mul(acc[i][j], set<T>(s.rescale[row + i]));
@@ -200,13 +202,13 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch
       const std::uint64_t rows = s.seen[t] >> row;
       if ((rows & ((1u << R) - 1)) == 0) continue;
       Vec<T> b[NV];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int j = 0; j < NV; ++j) b[j] = load_v(v + t * s.v_stride, j);
 #pragma GCC unroll 12
       for (int i = 0; i < R; ++i) {
         if (!(rows >> i & 1)) continue;
         const Vec<T> a = set<T>(p[t * kTileRows + i]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(a, b[j], acc[i][j]);
       }
     }
@@ -216,12 +218,12 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch
     for (int t = begin; t < end; ++t) {
       if (Fetches) __builtin_prefetch(reinterpret_cast<const void*>(fetch.at), 0, 2), fetch.at += fetch.stride;
       Vec<T> b[NV];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int j = 0; j < NV; ++j) b[j] = held<T>(load_v(v + t * s.v_stride, j));
 #pragma GCC unroll 12
       for (int i = 0; i < R; ++i) {
         const Vec<T> a = set<T>(p[t * kTileRows + i]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(a, b[j], acc[i][j]);
       }
     }
@@ -232,25 +234,43 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch
   guarded(keys.full_end, keys.end);
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) hn::Store(acc[i][j], d, sums + i * sums_stride + j * kLanes<T>);
 }
 
-// sums[row] += sum over keys of p[key][row] * v[key], for rows row_begin … row_begin + rows - 1 of the tile.
-template <class T>
-void output_rows(const OutputStep<T>& s, const Workspace<T>& w, int row_begin, int rows, std::int64_t value_dim) {
-  constexpr int kSlice = kOutVecs * kLanes<T>;
-  const int calls = static_cast<int>((value_dim + kSlice - 1) / kSlice) * ((rows + kOutRows - 1) / kOutRows);
+// Calls body<N>(at) for groups of Max out of `count`, then for one of the rest, rounded up: the rows that it has too
+// many are computed for nothing, which is cheaper than more groups.
+template <int Max, class Body>
+HWY_INLINE void for_row_groups(int count, const Body& body) {
+  int at = 0;
+  for (; count - at >= Max; at += Max) body.template operator()<Max>(at);
+  const int rest = count - at;
+  if (rest == 0) return;
+  if (rest == 1) return body.template operator()<1>(at);
+  if (rest == 2 || Max == 2) return body.template operator()<2>(at);
+  if constexpr (Max > 4)
+    if (rest <= 4) return body.template operator()<4>(at);
+  if constexpr (Max > 8)
+    if (rest <= 8) return body.template operator()<8>(at);
+  body.template operator()<Max>(at);
+}
+
+// sums[row] += sum over keys of p[key][row] * v[key], for rows row_begin … row_begin + rows - 1 of the tile, on
+// register tiles of MaxVecs x MaxRows.
+template <class T, int MaxVecs, int MaxRows>
+void output_part(const OutputStep<T>& s, const Workspace<T>& w, int row_begin, int rows, std::int64_t value_dim) {
+  constexpr int kSlice = MaxVecs * kLanes<T>;
+  const int calls = static_cast<int>((value_dim + kSlice - 1) / kSlice) * ((rows + MaxRows - 1) / MaxRows);
   int call = 0;
   for (std::int64_t e = 0; e < value_dim; e += kSlice) {
     const int columns = static_cast<int>(std::min<std::int64_t>(kSlice, value_dim - e));
     const int vecs = (columns + kLanes<T> - 1) / kLanes<T>;
     const int tail = columns - (vecs - 1) * kLanes<T>;
-    with_constant<kOutVecs>(vecs, [&]<int NV>() HWY_ATTR {
-      for_groups<kOutRows>(rows, [&]<int R>(int i) HWY_ATTR {
+    with_constant<MaxVecs>(vecs, [&]<int NV>() HWY_ATTR {
+      for_row_groups<MaxRows>(rows, [&]<int R>(int i) HWY_ATTR {
         const int row = row_begin + i;
-        const KeySpan keys = s.keys_of(row, row + R - 1);
-        const Fetch fetch(s.ahead, std::min(call++, calls - 1), calls);
+        const KeySpan keys = s.keys_of(row, std::min(row + R, row_begin + rows) - 1);
+        const Fetch fetch(s.ahead, call++, calls);
         T* sums = w.sums + row * w.columns + e;
         if (tail == kLanes<T>)
           output_tile<T, NV, R, false>(s, keys, fetch, w.scores + row, row, s.v + e, tail, sums, w.columns);
@@ -259,6 +279,13 @@ void output_rows(const OutputStep<T>& s, const Workspace<T>& w, int row_begin, i
       });
     });
   }
+}
+
+template <class T>
+void output_rows(const OutputStep<T>& s, const Workspace<T>& w, int row_begin, int rows, std::int64_t value_dim) {
+  const int wide = rows % kOutRows <= kWideRows ? rows % kOutRows : 0;
+  if (rows > wide) output_part<T, kOutVecs, kOutRows>(s, w, row_begin, rows - wide, value_dim);
+  if (wide) output_part<T, kWideVecs, kWideRows>(s, w, row_begin + rows - wide, wide, value_dim);
 }
 
 }  // namespace

@@ -24,13 +24,11 @@ struct TileRun {
   Workspace<T>& w;
   const int count = static_cast<int>(rows.end - rows.begin);
   const int vecs = (count + kLanes<T> - 1) / kLanes<T>;
-  // Rows of the last vector, and whether (1 or 0) they are so few that keys are better in lanes.
-  const int last_rows = count - (vecs - 1) * kLanes<T>;
-  const int key_lanes = last_rows <= kFewRows<T> ? 1 : 0;
+  const bool key_lanes = takes_key_lanes<T>(count, kLanes<T>);
   // Keys that some row sees, and those that every row sees, as far as length, causal and window say.
   KeyRange some{}, every{};
-  KeyRange range[kTileRows] = {};                                // per row
-  std::int64_t lane_h[kTileRows] = {}, lane_i[kTileRows] = {};   // head and query of each lane
+  KeyRange range[kTileRows] = {};                               // per row
+  std::int64_t lane_h[kTileRows] = {}, lane_i[kTileRows] = {};  // head and query of each lane
   Modifiers<T> modifiers{};
 
   std::int64_t query(int row) const { return lane_i[row]; }
@@ -226,13 +224,12 @@ struct TileRun {
     for_stretches(block, [&](int t, int n, int from, int to, const std::uint64_t* seen) HWY_ATTR {
       const bool conditions = seen || modifiers.any();
       const T* const rows_k = k + t * stride;
-      if (conditions)
-        score_keys<T, false>(w, from, std::min(to, vecs - key_lanes), rows_k, stride, t, n, a.head_dim);
+      if (key_lanes)
+        score_few<T>(w, count, rows_k, stride, t, n, a.head_dim, !conditions);
+      else if (conditions)
+        score_keys<T, false>(w, from, to, rows_k, stride, t, n, a.head_dim);
       else
-        score_keys<T, true>(w, from, vecs - key_lanes, rows_k, stride, t, n, a.head_dim);
-#if HWY_TARGET != HWY_SCALAR
-      if (key_lanes && to == vecs) score_few<T>(w, vecs - 1, last_rows, rows_k, stride, t, n, a.head_dim, !conditions);
-#endif
+        score_keys<T, true>(w, from, to, rows_k, stride, t, n, a.head_dim);
       if (conditions) condition<T>(modifiers, seen, t, n, from, to, w);
     });
   }
