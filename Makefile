@@ -1,6 +1,6 @@
 # What is done often, under short names. The build itself is CMake's: see CMakePresets.json.
 
-.PHONY: all build run test test-long bench format format-check tidy asan-ubsan tsan sanitize package-test clean help
+.PHONY: all build run test test-long bench bench-peers format format-check tidy asan-ubsan tsan sanitize package-test clean help
 
 all: build
 
@@ -30,6 +30,9 @@ package-test: build  ## only the tests that use Heed as a stranger's project wou
 
 bench: build  ## speeds as a share of this machine's peak, into benchmarks/results
 	scripts/bench
+
+bench-peers:  ## speeds beside PyTorch, ONNX Runtime and OpenVINO, into benchmarks/results
+	scripts/bench-peers
 
 format:  ## lay out the sources
 	scripts/format
