@@ -21,7 +21,7 @@ import participants
 import report
 import rows
 
-PAUSE = 0.002  # seconds before each turn, for oneTBB's workers, which spin for a moment before they sleep
+PAUSE = 0.005  # seconds before each turn; oneTBB's workers spin for about 1 ms before they sleep
 PEAK_SECONDS = 0.1  # long enough for a processor to reach its clock, short beside a row
 FEWEST_ROUNDS = 7  # a median of fewer says little
 
@@ -32,13 +32,13 @@ NOTES = [
     "read, measured in this process before and after each row",
     "each round all participants take their turn in random order: one call that wakes its threads and fills the caches, then "
     "one that is timed",
-    "threads that wait do not spin: OMP_WAIT_POLICY=passive, session.intra_op.allow_spinning=0, and 2 ms of rest before each "
+    "threads that wait do not spin: OMP_WAIT_POLICY=passive, session.intra_op.allow_spinning=0, and 5 ms of rest before each "
     "turn for oneTBB, which Heed and OpenVINO share",
     "layouts: Heed, PyTorch, OpenVINO and ONNX's Attention read the same (batch, heads, len, dim) arrays; MHA and GQA of ONNX "
     "Runtime read (batch, len, heads * dim) copies made beforehand, and the cache of append and decode in place",
     "folded: the heads of a group given as queries of one head, which needs no copy where all of them see the same keys",
-    "every output is within {:.0e} of the definition in double precision; under dropout, where each library draws its own, its "
-    "deviations have the mean and variance they must have".format(rows.Judge.LARGEST_DIFFERENCE),
+    f"every output is within {rows.Judge.LARGEST_DIFFERENCE:.0e} of the definition in double precision; under dropout, where "
+    "each library draws its own, its scale and the variance of its deviations are those that dropout gives",
 ]
 
 
@@ -141,7 +141,7 @@ def main():
         "processor": participants.Heed.text("heed_processor"),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": " ".join(["scripts/bench-peers", *sys.argv[1:]]),
-        "versions": participants.versions() | {"oneTBB": report.loaded_library("libtbb.so")},
+        "versions": participants.versions(),
         "notes": (["quick: small shapes, whatever the names of the rows say"] if options.quick else []) + NOTES,
     }
     results = []
@@ -151,7 +151,7 @@ def main():
         results += [measure_row(row, problem, judge, threads, options.seconds) for threads in options.threads]
 
     options.out.mkdir(parents=True, exist_ok=True)
-    full = {"header": header, "results": results}
+    full = {"header": header, "participants": participants.NAMES, "results": results}
     (options.out / "peers.json").write_text(json.dumps(full, indent=1) + "\n")
     (options.out / "peers.md").write_text(report.markdown(full))
     print(f"written: {options.out}/peers.md and peers.json")

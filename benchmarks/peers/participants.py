@@ -299,7 +299,8 @@ class Attention(OnnxRuntime):
         return self.out
 
 
-PEERS = [Torch, MultiHeadAttention, GroupQueryAttention, Attention, OpenVino]
+PEERS = [Torch, OpenVino, Attention, MultiHeadAttention, GroupQueryAttention]
+NAMES = [each.name for each in (Heed, *PEERS)]
 
 
 class Folded:
@@ -325,4 +326,10 @@ def make_participants(problem, fold, threads):
 
 def versions():
     modules = (torch, onnxruntime, onnx, openvino, np)
-    return {"heed": Heed.text("heed_build")} | {module.__name__: module.__version__ for module in modules}
+    loaded = ctypes.CDLL("libtbb.so.12")  # the one that is in this process already
+    loaded.TBB_runtime_version.restype = ctypes.c_char_p
+    return {
+        "heed": Heed.text("heed_build"),
+        **{module.__name__: module.__version__.partition("-")[0] for module in modules},  # OpenVINO's goes on for long
+        "oneTBB": loaded.TBB_runtime_version().decode(),
+    }

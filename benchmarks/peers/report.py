@@ -1,7 +1,5 @@
 """The comparison as a table to read."""
 
-import os
-
 
 def best_peer(measured, key):
     """The peer whose `key` (best or median seconds) is smallest, by name."""
@@ -31,17 +29,17 @@ def _cells(measured, column):
         peer, _, way = name.partition(", ")
         if peer == column:
             cells.append((way + " " if way else "") + rates(measured, name))
-    return "; ".join(cells) or "–"
+    return "; ".join(cells)
 
 
-def _table(results):
-    columns = dict.fromkeys(name.partition(", ")[0] for measured in results for name in measured["participants"])
+def _table(results, names):
+    columns = [name for name in names if any(_cells(measured, name) for measured in results)]
     header = ["row", "unit", *columns, "Heed / best peer", "best peer", "Heed / peak, %"]
     lines = [header, ["---"] * len(header)]
     for measured in results:
         ratios = " / ".join(f"{ratio(measured, key):.2f}" for key in ("best", "median"))
         shares = " / ".join(f"{peak_share(measured, key):.0f}" for key in ("best", "median"))
-        cells = [_cells(measured, column) for column in columns]
+        cells = [_cells(measured, column) or "–" for column in columns]
         lines.append([measured["row"], measured["unit"], *cells, ratios, best_peer(measured, "best"), shares])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -56,10 +54,10 @@ def _differences(results):
 
 
 def text(difference):
-    """A largest difference, or mean and excess variance of normalised deviations under dropout."""
+    """A largest difference; under dropout those of scale and variance."""
     if isinstance(difference, float):
         return f"{difference:.1e}"
-    return "mean {:+.3f}, variance 1 {:+.3f}".format(*difference)
+    return "scale {:+.3f}, variance {:+.3f}".format(*difference)
 
 
 def markdown(report):
@@ -70,13 +68,7 @@ def markdown(report):
     parts += [f"- {note}" for note in head["notes"]]
     for threads in dict.fromkeys(measured["threads"] for measured in report["results"]):
         parts += ["", f"## {threads} thread{'s' if threads > 1 else ''}", ""]
-        parts += [_table([measured for measured in report["results"] if measured["threads"] == threads])]
+        results = [measured for measured in report["results"] if measured["threads"] == threads]
+        parts += [_table(results, report["participants"])]
     parts += ["", "## Largest differences", "", _differences(report["results"]), ""]
     return "\n".join(parts)
-
-
-def loaded_library(name):
-    """The file name of a shared library of this process: only the loader knows which of several it took."""
-    with open("/proc/self/maps") as maps:
-        files = {os.path.basename(line.split()[-1]) for line in maps if name in line}
-    return ", ".join(sorted(files)) or "none"
