@@ -147,8 +147,8 @@ def make_problem(row):
 class Judge:
     """Knows the result in double precision, computed head by head as the definition has it."""
 
-    # float32 sums of this length are off by about 1e-6; bfloat16 inside would be off by more than 1e-4.
-    LARGEST_DIFFERENCE = 2e-5
+    # float32 is off by about 1e-6 in these rows, bfloat16 inside by at least 1e-4: both were seen.
+    LARGEST_DIFFERENCE = 1e-5
     # Under dropout, over thousands of rows. Without the division by 1 - dropout the scale is off by 0.1, without dropout
     # the variance by 1.
     LARGEST_SCALE_ERROR, LARGEST_VARIANCE_ERROR = 0.02, 0.1
