@@ -51,9 +51,11 @@ struct Visibility {
   bool by_element() const { return mask || bias || q_segments; }
 
   // The conditions that need a look at the element (b, h, i, j).
+  std::int32_t q_segment(std::int64_t b, std::int64_t i) const {
+    return q_segments[b * q_segment_strides[0] + i * q_segment_strides[1]];
+  }
   bool other_segment(std::int64_t b, std::int64_t i, std::int64_t j) const {
-    return q_segments && q_segments[b * q_segment_strides[0] + i * q_segment_strides[1]] !=
-                             kv_segments[b * kv_segment_strides[0] + j * kv_segment_strides[1]];
+    return q_segments && q_segment(b, i) != kv_segments[b * kv_segment_strides[0] + j * kv_segment_strides[1]];
   }
   bool masked(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     return mask && !mask[offset(mask_strides, b, h, i, j)];

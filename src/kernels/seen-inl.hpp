@@ -36,6 +36,7 @@ struct KeyBits {
   }
   KeyBits operator&(const KeyBits& other) const { return {{half[0] & other.half[0], half[1] & other.half[1]}}; }
   KeyBits operator|(const KeyBits& other) const { return {{half[0] | other.half[0], half[1] | other.half[1]}}; }
+  KeyBits operator~() const { return {{~half[0], ~half[1]}}; }
   bool operator==(const KeyBits& other) const { return half[0] == other.half[0] && half[1] == other.half[1]; }
   bool any() const { return (half[0] | half[1]) != 0; }
   int first() const { return half[0] ? __builtin_ctzll(half[0]) : 64 + __builtin_ctzll(half[1]); }

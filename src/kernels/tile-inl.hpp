@@ -146,8 +146,9 @@ struct TileRun {
       seen = seen &
              bits_not<T>(v.bias + v.offset(v.bias_strides, b, h, i, origin), v.bias_strides[3], room, -kInfinity<T>);
     if (v.q_segments)
-      for (int t = 0; t < room; ++t)
-        if (v.other_segment(b, i, origin + t)) seen.half[t / 64] &= ~(std::uint64_t{1} << (t % 64));
+      seen =
+          seen & ~bits_not<std::int32_t>(v.kv_segments + b * v.kv_segment_strides[0] + origin * v.kv_segment_strides[1],
+                                         v.kv_segment_strides[1], room, v.q_segment(b, i));
     return seen;
   }
 
