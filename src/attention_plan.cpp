@@ -10,8 +10,6 @@ using kernels::kTileRows;
 
 // Sums are stored in whole vectors of the widest target: 16 floats. Also a cache line, which keeps rows apart aligned.
 constexpr std::int64_t kColumnStep = 16;
-// Operations below which a further thread costs more (some 10 microseconds to wake it) than it saves.
-constexpr double kOperationsPerWorker = 2e6;
 // Arrays of one element per row of the tile, see Workspace.
 constexpr std::int64_t kRowArrays = 11;
 
@@ -50,13 +48,14 @@ AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads)
   plan.copy_elements = copies ? round_up(kKeyBlock * std::max(args.head_dim, args.value_dim), kColumnStep) : 0;
   plan.workspace =
       kTileRows * (args.head_dim + 2 * kKeyBlock + 2 * plan.columns + kRowArrays) + kSeenElements + plan.copy_elements;
-  const double operations = 2.0 * static_cast<double>(args.batch * args.q_heads * args.q_len) *
-                            static_cast<double>(args.kv_len) * static_cast<double>(args.head_dim + args.value_dim);
-  const auto most = static_cast<int>(std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
+  plan.operations = 2.0 * static_cast<double>(args.batch * args.q_heads * args.q_len) *
+                    static_cast<double>(args.kv_len) * static_cast<double>(args.head_dim + args.value_dim);
+  plan.worth = static_cast<int>(std::clamp(plan.operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
   const std::int64_t chunks = (args.kv_len + kernels::kKeyChunk - 1) / kernels::kKeyChunk;
-  if (plan.tasks < most && chunks > 1) plan.chunks = chunks;
+  if (plan.tasks < plan.worth && chunks > 1) plan.chunks = chunks;
+  plan.states = plan.tasks * plan.chunks * kernels::state_size(plan.columns);
   plan.workers =
-      static_cast<int>(std::clamp<std::int64_t>(plan.tasks * std::max<std::int64_t>(plan.chunks, 1), 1, most));
+      static_cast<int>(std::clamp<std::int64_t>(plan.tasks * std::max<std::int64_t>(plan.chunks, 1), 1, plan.worth));
   return plan;
 }
 

@@ -7,6 +7,9 @@
 
 namespace heed {
 
+// Operations below which a further thread costs more (some 10 microseconds to wake it) than it saves.
+inline constexpr double kOperationsPerWorker = 2e6;
+
 struct AttentionPlan {
   std::int64_t kv_heads = 1;
   std::int64_t rows = 0;           // per kv head: q_len * group
@@ -16,6 +19,9 @@ struct AttentionPlan {
   std::int64_t copy_elements = 0;  // room for a block of keys or values whose last stride is not 1
   std::int64_t workspace = 0;      // elements per worker
   std::int64_t chunks = 0;         // of keys per tile that are tasks of their own; 0: a tile is one task
+  std::int64_t states = 0;         // elements of the states that these leave
+  double operations = 0;           // additions and multiplications of all pairs, hidden or not
+  int worth = 1;                   // workers that the operations are worth, at most those allowed
   int workers = 1;
 
   kernels::TileRows tile(std::int64_t task) const;

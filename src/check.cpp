@@ -29,8 +29,7 @@ AnyView with_rank(const ScoreView<T>& view) {
 }
 
 template <class T>
-void check_score_view(std::string_view function, std::string_view argument, const AttentionShape& s,
-                      const ScoreView<T>& view) {
+void check_score_view(Caller caller, std::string_view argument, const AttentionShape& s, const ScoreView<T>& view) {
   const AnyView any = with_rank(view);
   const std::vector<std::int64_t> all{s.batch, s.q_heads, s.q_len, s.kv_len};
   bool fits = true;
@@ -42,11 +41,11 @@ void check_score_view(std::string_view function, std::string_view argument, cons
     const char* axes = view.rank == 2   ? "(q_len, kv_len)"
                        : view.rank == 3 ? "(batch, q_len, kv_len)"
                                         : "(batch, q_heads, q_len, kv_len)";
-    fail(function, argument,
+    fail(caller, argument,
          "shape " + shape_text(any.shape) + " is not " + axes + " = " + shape_text(wanted) +
              ", where an axis of size 1 stands for all");
   }
-  check_view(function, argument, any);
+  check_view(caller, argument, any);
 }
 
 }  // namespace
@@ -57,26 +56,26 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + ")";
 }
 
-void check_view(std::string_view function, std::string_view argument, const AnyView& view) {
+void check_view(Caller caller, std::string_view argument, const AnyView& view) {
   std::int64_t count = 1;
   bool overflow = false;
   for (const std::int64_t extent : view.shape) {
-    if (extent < 0) fail(function, argument, "shape " + shape_text(view.shape) + " has a negative extent");
+    if (extent < 0) fail(caller, argument, "shape " + shape_text(view.shape) + " has a negative extent");
     overflow |= __builtin_mul_overflow(count, extent, &count);
   }
   for (const std::int64_t extent : view.shape)
     if (extent == 0) return;
-  if (overflow)
-    fail(function, argument, "shape " + shape_text(view.shape) + " has more elements than 64 bits can count");
-  if (!view.data) fail(function, argument, "data is null, but shape " + shape_text(view.shape) + " has elements");
+  if (overflow) fail(caller, argument, "shape " + shape_text(view.shape) + " has more elements than 64 bits can count");
+  if (!view.data && caller.needs_data)
+    fail(caller, argument, "data is null, but shape " + shape_text(view.shape) + " has elements");
 }
 
-void check_shape(std::string_view function, std::string_view argument, const AnyView& view,
-                 const std::vector<std::int64_t>& shape, std::string_view axes) {
+void check_shape(Caller caller, std::string_view argument, const AnyView& view, const std::vector<std::int64_t>& shape,
+                 std::string_view axes) {
   if (view.shape != shape)
-    fail(function, argument,
+    fail(caller, argument,
          "shape " + shape_text(view.shape) + " is not " + std::string(axes) + " = " + shape_text(shape));
-  check_view(function, argument, view);
+  check_view(caller, argument, view);
 }
 
 int check_threads(std::string_view function, int threads) {
@@ -86,7 +85,7 @@ int check_threads(std::string_view function, int threads) {
 }
 
 template <class T>
-Visibility<T> check_visibility(std::string_view function, const AttentionShape& s, const AttentionOptions<T>& options) {
+Visibility<T> check_visibility(Caller caller, const AttentionShape& s, const AttentionOptions<T>& options) {
   Visibility<T> seen;
   seen.q_len = s.q_len;
   seen.kv_len = s.kv_len;
@@ -97,14 +96,14 @@ Visibility<T> check_visibility(std::string_view function, const AttentionShape& 
                             : options.alibi_slopes ? "alibi_slopes"
                                                    : nullptr;
   if (wants_align && s.q_len != s.kv_len && !options.align)
-    fail(function, "align",
+    fail(caller, "align",
          std::string("not given, but ") + wants_align + " with q_len " + std::to_string(s.q_len) + " and kv_len " +
              std::to_string(s.kv_len) +
              " needs it: top_left (query i at position i) or bottom_right (query i at position i + kv_len - q_len)");
   if (options.window) {
     for (const std::int64_t side : {options.window->left, options.window->right})
       if (side < -1)
-        fail(function, "window",
+        fail(caller, "window",
              std::to_string(side) + " is below -1; counts of keys beside the diagonal, -1 = unlimited");
     // A side that reaches past all keys is unlimited; so small a number cannot overflow.
     const std::int64_t most = s.q_len + s.kv_len;
@@ -113,29 +112,29 @@ Visibility<T> check_visibility(std::string_view function, const AttentionShape& 
   }
   if (options.kv_lengths) {
     const auto& lengths = *options.kv_lengths;
-    check_shape(function, "kv_lengths", lengths, {s.batch}, "(batch)");
+    check_shape(caller.function, "kv_lengths", lengths, {s.batch}, "(batch)");
     for (std::int64_t b = 0; b < s.batch; ++b)
       if (lengths(b) < 0 || lengths(b) > s.kv_len)
-        fail(function, "kv_lengths",
+        fail(caller, "kv_lengths",
              "length " + std::to_string(lengths(b)) + " of sequence " + std::to_string(b) +
                  " is not between 0 and kv_len " + std::to_string(s.kv_len));
     seen.kv_lengths = lengths.data;
     seen.kv_lengths_stride = lengths.strides[0];
   }
   if (options.mask) {
-    check_score_view(function, "mask", s, *options.mask);
+    check_score_view(caller, "mask", s, *options.mask);
     seen.mask = reinterpret_cast<const unsigned char*>(options.mask->data);  // any byte but 0 is true
     take_strides(*options.mask, seen.mask_strides);
   }
   if (options.bias) {
-    check_score_view(function, "bias", s, *options.bias);
+    check_score_view(caller, "bias", s, *options.bias);
     seen.bias = options.bias->data;
     take_strides(*options.bias, seen.bias_strides);
   }
   if (options.segments) {
     const Segments& ids = *options.segments;
-    check_shape(function, "segments", ids.q, {s.batch, s.q_len}, "(batch, q_len)");
-    check_shape(function, "segments", ids.kv, {s.batch, s.kv_len}, "(batch, kv_len)");
+    check_shape(caller, "segments", ids.q, {s.batch, s.q_len}, "(batch, q_len)");
+    check_shape(caller, "segments", ids.kv, {s.batch, s.kv_len}, "(batch, kv_len)");
     seen.q_segments = ids.q.data;
     seen.kv_segments = ids.kv.data;
     for (std::size_t axis = 0; axis < 2; ++axis) {
@@ -147,49 +146,48 @@ Visibility<T> check_visibility(std::string_view function, const AttentionShape& 
 }
 
 template <class T>
-kernels::AttentionArgs<T> check_attention(std::string_view function, const TensorView<const T, 4>& q,
+kernels::AttentionArgs<T> check_attention(Caller caller, const TensorView<const T, 4>& q,
                                           const TensorView<const T, 4>& k, const AttentionOptions<T>& options) {
-  check_view(function, "q", q);
-  check_view(function, "k", k);
+  check_view(caller, "q", q);
+  check_view(caller, "k", k);
   kernels::AttentionArgs<T> a;
   a.batch = q.shape[0], a.q_heads = q.shape[1], a.q_len = q.shape[2], a.head_dim = q.shape[3];
   a.kv_heads = k.shape[1], a.kv_len = k.shape[2];
   if (k.shape[0] != a.batch)
-    fail(function, "k",
-         "batch " + std::to_string(k.shape[0]) + " is not the batch " + std::to_string(a.batch) + " of q");
+    fail(caller, "k", "batch " + std::to_string(k.shape[0]) + " is not the batch " + std::to_string(a.batch) + " of q");
   if (k.shape[3] != a.head_dim)
-    fail(function, "k",
+    fail(caller, "k",
          "head_dim " + std::to_string(k.shape[3]) + " is not the head_dim " + std::to_string(a.head_dim) + " of q");
   if (a.kv_heads == 0 ? a.q_heads != 0 : a.q_heads % a.kv_heads != 0)
-    fail(function, "k",
+    fail(caller, "k",
          "kv_heads " + std::to_string(a.kv_heads) + " does not divide q_heads " + std::to_string(a.q_heads));
   a.group = a.kv_heads == 0 ? 1 : a.q_heads / a.kv_heads;
   a.q = q.data, a.k = k.data;
   a.q_strides = strides4(q.strides), a.k_strides = strides4(k.strides);
 
   if (options.scale && !std::isfinite(*options.scale))
-    fail(function, "scale", number_text(*options.scale) + " is not finite");
+    fail(caller, "scale", number_text(*options.scale) + " is not finite");
   if (!options.scale && a.head_dim == 0)
-    fail(function, "scale", "not given, but head_dim is 0, so that 1 / sqrt(head_dim) does not exist");
+    fail(caller, "scale", "not given, but head_dim is 0, so that 1 / sqrt(head_dim) does not exist");
   a.scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(a.head_dim));
   if (options.softcap && !(std::isfinite(*options.softcap) && *options.softcap > 0))
-    fail(function, "softcap", number_text(*options.softcap) + " is not positive and finite");
+    fail(caller, "softcap", number_text(*options.softcap) + " is not positive and finite");
   a.softcap = options.softcap.value_or(0);
   if (!(options.dropout >= 0 && options.dropout <= 1))
-    fail(function, "dropout", number_text(options.dropout) + " is not a probability between 0 and 1");
+    fail(caller, "dropout", number_text(options.dropout) + " is not a probability between 0 and 1");
   a.dropout = {options.dropout, options.seed};
   a.empty_row_mean = options.empty_row == EmptyRow::mean;
   if (options.alibi_slopes) {
-    check_shape(function, "alibi_slopes", *options.alibi_slopes, {a.q_heads}, "(q_heads)");
+    check_shape(caller, "alibi_slopes", *options.alibi_slopes, {a.q_heads}, "(q_heads)");
     a.maybe_slopes = options.alibi_slopes->data;
     a.slopes_stride = options.alibi_slopes->strides[0];
   }
   if (options.sinks) {
-    check_shape(function, "sinks", *options.sinks, {a.q_heads}, "(q_heads)");
+    check_shape(caller, "sinks", *options.sinks, {a.q_heads}, "(q_heads)");
     a.maybe_sinks = options.sinks->data;
     a.sinks_stride = options.sinks->strides[0];
   }
-  a.visibility = check_visibility(function, {a.batch, a.q_heads, a.q_len, a.kv_len}, options);
+  a.visibility = check_visibility(caller, {a.batch, a.q_heads, a.q_len, a.kv_len}, options);
   return a;
 }
 
@@ -206,15 +204,52 @@ std::vector<NamedView> option_inputs(const AttentionOptions<T>& options) {
   return all;
 }
 
-template Visibility<float> check_visibility(std::string_view, const AttentionShape&, const AttentionOptions<float>&);
-template Visibility<double> check_visibility(std::string_view, const AttentionShape&, const AttentionOptions<double>&);
-template kernels::AttentionArgs<float> check_attention(std::string_view, const TensorView<const float, 4>&,
+template <class T>
+AttentionCall<T> check_attention_call(Caller caller, const TensorView<const T, 4>& q, const TensorView<const T, 4>& k,
+                                      const TensorView<const T, 4>& v, const TensorView<T, 4>& out,
+                                      const AttentionOptions<T>& options) {
+  kernels::AttentionArgs<T> a = check_attention(caller, q, k, options);
+  a.value_dim = v.shape[3];
+  check_shape(caller, "v", v, {a.batch, a.kv_heads, a.kv_len, a.value_dim}, "(batch, kv_heads, kv_len, value_dim)");
+  check_shape(caller, "out", out, {a.batch, a.q_heads, a.q_len, a.value_dim}, "(batch, q_heads, q_len, value_dim)");
+  a.v = v.data, a.out = out.data;
+  a.v_strides = strides4(v.strides), a.out_strides = strides4(out.strides);
+  std::vector<NamedView> inputs = option_inputs(options), outputs{{"out", out}};
+  inputs.insert(inputs.end(), {{"q", q}, {"k", k}, {"v", v}});
+  if (options.lse) {
+    check_shape(caller, "lse", *options.lse, {a.batch, a.q_heads, a.q_len}, "(batch, q_heads, q_len)");
+    outputs.push_back({"lse", *options.lse});
+    a.maybe_lse = options.lse->data;
+    a.lse_strides = strides4(options.lse->strides);
+  }
+  if (options.weights) {
+    check_shape(caller, "weights", *options.weights, {a.batch, a.q_heads, a.q_len, a.kv_len},
+                "(batch, q_heads, q_len, kv_len)");
+    outputs.push_back({"weights", *options.weights});
+    a.maybe_weights = options.weights->data;
+    a.weights_strides = strides4(options.weights->strides);
+  }
+  check_overlap(caller, inputs, outputs);
+  return {a, check_threads(caller, options.threads)};
+}
+
+template Visibility<float> check_visibility(Caller, const AttentionShape&, const AttentionOptions<float>&);
+template Visibility<double> check_visibility(Caller, const AttentionShape&, const AttentionOptions<double>&);
+template kernels::AttentionArgs<float> check_attention(Caller, const TensorView<const float, 4>&,
                                                        const TensorView<const float, 4>&,
                                                        const AttentionOptions<float>&);
-template kernels::AttentionArgs<double> check_attention(std::string_view, const TensorView<const double, 4>&,
+template kernels::AttentionArgs<double> check_attention(Caller, const TensorView<const double, 4>&,
                                                         const TensorView<const double, 4>&,
                                                         const AttentionOptions<double>&);
 template std::vector<NamedView> option_inputs(const AttentionOptions<float>&);
 template std::vector<NamedView> option_inputs(const AttentionOptions<double>&);
+
+template AttentionCall<float> check_attention_call(Caller, const TensorView<const float, 4>&,
+                                                   const TensorView<const float, 4>&, const TensorView<const float, 4>&,
+                                                   const TensorView<float, 4>&, const AttentionOptions<float>&);
+template AttentionCall<double> check_attention_call(Caller, const TensorView<const double, 4>&,
+                                                    const TensorView<const double, 4>&,
+                                                    const TensorView<const double, 4>&, const TensorView<double, 4>&,
+                                                    const AttentionOptions<double>&);
 
 }  // namespace heed

@@ -19,6 +19,17 @@ namespace heed {
   throw Error(std::string(function), std::string(argument), message);
 }
 
+// Who checks: the function that errors name, and whether the arrays' data is needed. A call that is only explained
+// reads and writes no element, so its views may have none.
+struct Caller {
+  std::string_view function;
+  bool needs_data = true;
+
+  Caller(std::string_view name, bool needs = true) : function(name), needs_data(needs) {}
+  Caller(const char* name) : function(name) {}
+  operator std::string_view() const { return function; }
+};
+
 // A view whose rank is not in its type.
 struct AnyView {
   const void* data = nullptr;
@@ -35,10 +46,10 @@ struct AnyView {
 
 std::string shape_text(const std::vector<std::int64_t>& shape);  // "(1, 2, 3)"
 
-// Extents not negative, their product an element count, and data there where there are elements.
-void check_view(std::string_view function, std::string_view argument, const AnyView& view);
-void check_shape(std::string_view function, std::string_view argument, const AnyView& view,
-                 const std::vector<std::int64_t>& shape, std::string_view axes);
+// Extents not negative, their product an element count, and data there where there are elements and it is needed.
+void check_view(Caller caller, std::string_view argument, const AnyView& view);
+void check_shape(Caller caller, std::string_view argument, const AnyView& view, const std::vector<std::int64_t>& shape,
+                 std::string_view axes);
 
 // An argument by name, for the checks of overlap.
 struct NamedView {
@@ -46,6 +57,7 @@ struct NamedView {
   AnyView view;
 };
 // No output has one element at two places, or shares an element with another output or an input. Exact, not by ranges.
+// Null data shares nothing.
 void check_overlap(std::string_view function, const std::vector<NamedView>& inputs,
                    const std::vector<NamedView>& outputs);
 
@@ -54,14 +66,13 @@ struct AttentionShape {
   std::int64_t batch = 0, q_heads = 0, q_len = 0, kv_len = 0;
 };
 
-// Options that decide which keys are seen.
+// Options that decide which keys are seen. kv_lengths are read here, so they need data in any case.
 template <class T>
-Visibility<T> check_visibility(std::string_view function, const AttentionShape& shape,
-                               const AttentionOptions<T>& options);
+Visibility<T> check_visibility(Caller caller, const AttentionShape& shape, const AttentionOptions<T>& options);
 
 // All of q, k and the options but lse and weights; v and out are left for the caller. The result points at their data.
 template <class T>
-kernels::AttentionArgs<T> check_attention(std::string_view function, const TensorView<const T, 4>& q,
+kernels::AttentionArgs<T> check_attention(Caller caller, const TensorView<const T, 4>& q,
                                           const TensorView<const T, 4>& k, const AttentionOptions<T>& options);
 
 // Every input among the options, for check_overlap.
@@ -70,6 +81,17 @@ std::vector<NamedView> option_inputs(const AttentionOptions<T>& options);
 
 // The most threads of a call with this option.
 int check_threads(std::string_view function, int threads);
+
+// A whole call of attention, checked: the same for the call itself and for explain_attention.
+template <class T>
+struct AttentionCall {
+  kernels::AttentionArgs<T> args;
+  int threads = 1;  // the most that may be used
+};
+template <class T>
+AttentionCall<T> check_attention_call(Caller caller, const TensorView<const T, 4>& q, const TensorView<const T, 4>& k,
+                                      const TensorView<const T, 4>& v, const TensorView<T, 4>& out,
+                                      const AttentionOptions<T>& options);
 
 template <std::size_t Rank>
 kernels::Strides4 strides4(const std::array<std::int64_t, Rank>& strides) {
