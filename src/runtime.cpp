@@ -145,6 +145,10 @@ const kernels::KernelTable& active_kernels() {
   return *choice().table;
 }
 
+const std::string& active_kernels_reason() {
+  return choice().reason;
+}
+
 Isa isa() {
   return active_kernels().isa;
 }

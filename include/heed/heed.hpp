@@ -3,6 +3,7 @@
 
 #include <heed/array.hpp>
 #include <heed/attention.hpp>
+#include <heed/attention_explain.hpp>
 #include <heed/attention_stats.hpp>
 #include <heed/error.hpp>
 #include <heed/mask.hpp>

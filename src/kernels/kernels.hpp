@@ -22,6 +22,7 @@ struct TypedKernels {
   void (*exp2)(const T* x, std::size_t count, T* y);
   void (*log)(const T* x, std::size_t count, T* y);
   void (*tanh)(const T* x, std::size_t count, T* y);
+  int lanes;  // elements in a vector
 };
 
 struct KernelTable {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <heed/attention.hpp>
+#include <heed/attention_explain.hpp>
 #include <heed/attention_stats.hpp>
 
 #include "support/expect_error.hpp"
@@ -31,6 +32,7 @@ struct Fixture {
       for (float& value : *tensor) value = static_cast<float>(random.normal());
   }
   void call() const { attention(q_view, k_view, v_view, out_view, options); }
+  void explain() const { explain_attention(q_view, k_view, v_view, out_view, options); }
 };
 
 using Spoil = std::function<void(Fixture&)>;
@@ -41,12 +43,31 @@ inline bool untouched(const Fixture& f) {
          std::all_of(f.weights.begin(), f.weights.end(), is_before);
 }
 
+// What `call` says when it is refused; nothing when it is not.
+template <class F>
+std::string refusal(F call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// An explanation is refused as the call is, word for word. But it needs no data, beside kv_lengths.
+inline void expect_explained_alike(const std::string& argument, const Fixture& f) {
+  const std::string called = refusal([&] { f.call(); });
+  const bool lacks_data = called.find("data is null") != std::string::npos && argument != "kv_lengths";
+  EXPECT_EQ(refusal([&] { f.explain(); }), lacks_data ? "" : called);
+}
+
 // attention refuses what `spoil` makes of a right call.
 inline void expect_refused(const std::string& argument, const std::vector<std::string>& parts, const Spoil& spoil) {
   Fixture f;
   spoil(f);
   const Tensor<float, 4> q = f.q, k = f.k, v = f.v;
   expect_error([&] { f.call(); }, "attention", argument, parts);
+  expect_explained_alike(argument, f);
   EXPECT_TRUE(untouched(f)) << "outputs were written: " << argument;
   const auto same = [](const Tensor<float, 4>& a, const Tensor<float, 4>& b) {
     return std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(float)) == 0;
@@ -58,6 +79,7 @@ inline void expect_accepted(const Spoil& change) {
   Fixture f;
   change(f);
   EXPECT_NO_THROW(f.call());
+  EXPECT_NO_THROW(f.explain());
 }
 
 // attention_stats refuses it too, under its own name.
