@@ -4,7 +4,6 @@
 #include <cstring>
 #include <heed/error.hpp>
 #include <heed/npy.hpp>
-#include <vector>
 
 namespace heed::cli {
 namespace {
@@ -56,6 +55,10 @@ Array array_of(const std::vector<T>& values) {
 
 }  // namespace
 
+std::optional<std::vector<std::int64_t>> parse_integers(std::string_view text) {
+  return parse_list<std::int64_t>(text);
+}
+
 void refuse(std::string_view command, std::string_view argument, const std::string& message) {
   throw Error(std::string(command), std::string(argument), message);
 }
@@ -101,7 +104,7 @@ Source InputFiles::load(std::string_view flag, const std::string& value, std::st
 Source InputFiles::load_or_list(std::string_view flag, const std::string& value, std::string_view name) {
   const std::string path = split_name(value).first;
   if (path.ends_with(kNpy) || path.ends_with(kSafeTensors)) return load(flag, value, name);
-  if (const auto integers = parse_list<std::int64_t>(value)) return {array_of(*integers), value};
+  if (const auto integers = parse_integers(value)) return {array_of(*integers), value};
   if (const auto numbers = parse_list<double>(value)) return {array_of(*numbers), value};
   refuse(command_, flag, "'" + value + "', expected numbers like 3,5 or a .npy or .safetensors file");
 }

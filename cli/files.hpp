@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace heed::cli {
 
@@ -19,6 +20,9 @@ struct Source {
   Array array;
   std::string from;
 };
+
+// The numbers of "33,20,1", all of them or none.
+std::optional<std::vector<std::int64_t>> parse_integers(std::string_view text);
 
 class InputFiles {
  public:

@@ -1,10 +1,11 @@
-// heed info: this build on this machine.
+// heed info: this build on this machine, and what it does with a call.
 #include <heed/runtime.hpp>
 #include <iostream>
 #include <memory>
 
 #include "cli/command.hpp"
 #include "cli/files.hpp"
+#include "cli/info_plan.hpp"
 #include "cli/report.hpp"
 
 namespace heed::cli {
@@ -14,6 +15,8 @@ struct InfoFlags {
   double seconds = 0.2;
   bool is_unmeasured = false;
   bool wants_json = false;
+  PlanFlags plan;
+  std::vector<const CLI::Option*> measuring;  // that mean nothing with --plan
 };
 
 struct MeasuredPeak {
@@ -72,7 +75,17 @@ Json info_json(const Info& machine, const std::vector<MeasuredPeak>& peaks) {
   return json;
 }
 
+void refuse_given(const std::vector<const CLI::Option*>& options, const std::string& why) {
+  for (const CLI::Option* option : options)
+    if (option->count() > 0) refuse("info", option->get_name(), why);
+}
+
 int run_info(const InfoFlags& flags) {
+  if (flags.plan.is_wanted)
+    refuse_given(flags.measuring, "given with --plan, which measures nothing");
+  else
+    refuse_given(flags.plan.all, "given without --plan");
+  if (flags.plan.is_wanted) return run_plan(flags.plan, flags.wants_json);
   constexpr double kShortest = 0.02, kLongest = 60;  // the library's least; more than a minute is a slip
   if (!(flags.seconds >= kShortest && flags.seconds <= kLongest))
     refuse("info", "--seconds", fixed(flags.seconds, 3) + ", expected 0.02 to 60");
@@ -93,11 +106,15 @@ int run_info(const InfoFlags& flags) {
 
 void add_info_command(CLI::App& app, Action& action) {
   auto flags = std::make_shared<InfoFlags>();
-  CLI::App* command = app.add_subcommand("info", "Version, instruction sets, threads, caches, and measured limits");
-  command->footer(example("heed info\n  HEED_ISA=avx2 heed info --json"));
-  command->add_option("--seconds", flags->seconds, "Time for each measurement (default 0.2)")->type_name("S");
-  command->add_flag("--no-measure", flags->is_unmeasured, "Leave the measurements out");
+  CLI::App* command = app.add_subcommand("info", "This build and machine, or the plan of a call");
+  command->footer(
+      example("heed info\n  HEED_ISA=avx2 heed info --json\n"
+              "  heed info --plan --q-heads 32 --kv-heads 8 --q-len 512 --head-dim 128 --causal"));
+  flags->measuring = {
+      command->add_option("--seconds", flags->seconds, "Time for each measurement (default 0.2)")->type_name("S"),
+      command->add_flag("--no-measure", flags->is_unmeasured, "Leave the measurements out")};
   command->add_flag("--json", flags->wants_json, "Report as JSON");
+  add_plan_flags(*command, flags->plan);
   command->callback([flags, &action] { action = [flags] { return run_info(*flags); }; });
 }
 
