@@ -35,12 +35,6 @@ std::string scientific(double x) {
   return text.substr(0, exponent) + std::to_string(std::stoi(text.substr(exponent)));
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 std::int64_t blocks_up_to(std::int64_t keys) {
   return (keys + kKeyBlock - 1) / kKeyBlock;
 }
@@ -206,21 +200,24 @@ template <class T>
 void note_visibility(const Planned<T>& p) {
   const AttentionOptions<T>& o = p.options;
   const AttentionExplanation& e = p.to;
-  std::vector<std::string> ranges, elements;
-  if (o.causal) ranges.push_back("causal");
-  if (o.window) ranges.push_back("window");
-  if (o.kv_lengths) ranges.push_back("kv_lengths");
-  if (o.mask) elements.push_back("mask");
-  if (o.bias) elements.push_back("bias");
-  if (o.segments) elements.push_back("segments");
+  const auto add = [](std::string& names, bool is_given, const char* name) {
+    if (is_given) names += (names.empty() ? "" : ", ") + std::string(name);
+  };
+  std::string ranges, elements;
+  add(ranges, o.causal, "causal");
+  add(ranges, o.window.has_value(), "window");
+  add(ranges, o.kv_lengths.has_value(), "kv_lengths");
+  add(elements, o.mask.has_value(), "mask");
+  add(elements, o.bias.has_value(), "bias");
+  add(elements, o.segments.has_value(), "segments");
   if (!ranges.empty()) {
     std::string text = text_of(e.key_blocks_skipped) + " of " + counted(e.key_blocks, "key block") + " skipped";
     const bool is_cut = e.key_blocks_cut > 0;
     if (is_cut)
       text += "; " + text_of(e.key_blocks_cut) + " more " +
               (elements.empty() ? "cut down to the rows and keys that see each other, in whole vectors"
-                                : "computed for all rows of a tile and then hidden, because of " + joined(elements));
-    p.says(is_cut && !elements.empty(), joined(ranges), text);
+                                : "computed for all rows of a tile and then hidden, because of " + elements);
+    p.says(is_cut && !elements.empty(), ranges, text);
   }
   if (o.mask)
     p.cost("mask",
