@@ -53,8 +53,11 @@ struct Planned {
   void fact(std::string about, std::string text) const { says(false, std::move(about), std::move(text)); }
   void cost(std::string about, std::string text) const { says(true, std::move(about), std::move(text)); }
 
-  // Whether rows are packed by transposing blocks of 4 x 4, not one element at a time.
-  bool transposes(std::int64_t stride) const { return sizeof(T) == sizeof(float) && to.lanes > 1 && stride == 1; }
+  // Whether rows of so many elements are turned into lanes by transposing blocks of 16 bytes, not one element at a
+  // time.
+  bool transposes(std::int64_t stride, std::int64_t elements) const {
+    return to.lanes > 1 && stride == 1 && elements >= static_cast<std::int64_t>(16 / sizeof(T));
+  }
 };
 
 // --- facts ---------------------------------------------------------------------------------------------------------
@@ -69,10 +72,13 @@ void explain_tiles(const Planned<T>& p) {
     if (!all.empty() && all.back().rows == rows)
       all.back().count += count;
     else if (count > 0)
-      all.push_back({count, rows, AttentionKernel::query_lanes, (rows + lanes - 1) / lanes});
+      all.push_back({count, rows,
+                     kernels::takes_key_lanes<T>(rows, static_cast<int>(lanes)) ? AttentionKernel::key_lanes
+                                                                                : AttentionKernel::query_lanes,
+                     (rows + lanes - 1) / lanes});
   };
-  add(heads * (p.plan.tiles - 1), p.plan.tile(0));
-  add(heads, p.plan.tile(p.plan.tiles - 1));
+  add(heads * (p.plan.tiles - 1), p.plan.tile(p.plan.tiles - 1));  // the first task is the last tile
+  add(heads, p.plan.tile(0));
 }
 
 struct KeyBlocks {
@@ -161,6 +167,10 @@ void note_rows(const Planned<T>& p) {
   if (p.args.group > 1)
     p.fact("kv_heads", "the " + text_of(p.args.group) +
                            " query heads of a kv head share its tiles: a tile reads a key and its value once for all");
+  if (e.tiles.back().kernel == AttentionKernel::key_lanes)
+    p.fact("q_len", counted(e.tiles.back().rows, "row") + " in a tile: with at most " +
+                        text_of(std::min<std::int64_t>(kernels::kFewRows<T>, e.lanes)) +
+                        " the lanes of the scores hold keys, transposed as they come");
   // Lanes past the last row of a tile repeat it. Below a tenth of all lanes no timing shows them.
   std::int64_t lanes = 0, idle = 0;
   for (const AttentionTiles& tiles : e.tiles) {
@@ -181,7 +191,7 @@ void note_layout(const Planned<T>& p) {
   const auto because = [](std::int64_t stride) {
     return "because their last stride is " + text_of(stride) + ", not 1";
   };
-  if (a.q_strides.d != 1 && p.transposes(1) && a.head_dim >= 4)  // fewer are not transposed in any case
+  if (a.q_strides.d != 1 && p.transposes(1, a.head_dim))
     p.cost("q", "queries are packed one element at a time " + because(a.q_strides.d));
   if (a.k_strides.d != 1 && a.head_dim > 1)
     p.cost("k", "keys are copied block by block, again for each tile, " + because(a.k_strides.d));
@@ -226,7 +236,12 @@ void note_visibility(const Planned<T>& p) {
   if (o.mask && p.args.visibility.mask_strides[3] != 1 && p.args.kv_len > 1)
     p.cost("mask", "gathered byte by byte, because its last stride is " + text_of(p.args.visibility.mask_strides[3]) +
                        ", not 1");
-  if (o.segments) p.cost("segments", "compared one element at a time, for each row and key of a block");
+  if (o.segments)
+    p.cost("segments",
+           "compared vector by vector, then one bit per row and key; blocks skipped or run whole as for a mask");
+  if (o.segments && p.args.visibility.kv_segment_strides[1] != 1 && p.args.kv_len > 1)
+    p.cost("segments", "those of keys gathered one by one, because their last stride is " +
+                           text_of(p.args.visibility.kv_segment_strides[1]) + ", not 1");
 }
 
 // The pass over the scores that the plain call does without.
@@ -248,10 +263,8 @@ void note_scores(const Planned<T>& p) {
   if (o.bias) {
     const std::int64_t stride = p.args.visibility.bias_strides[3];
     p.cost("bias", std::string("searched for -inf, packed block by block, and added") + kPass);
-    if (!p.transposes(stride) && p.to.lanes > 1 && p.args.kv_len >= 4)  // fewer are not transposed in any case
-      p.cost("bias", "packed one element at a time, because " +
-                         (stride == 1 ? std::string("only float32 vectors are transposed")
-                                      : "its last stride is " + text_of(stride) + ", not 1"));
+    if (stride != 1 && p.transposes(1, p.args.kv_len))
+      p.cost("bias", "packed one element at a time, because its last stride is " + text_of(stride) + ", not 1");
   }
   if (o.alibi_slopes) p.cost("alibi_slopes", std::string("added") + kPass);
 }

@@ -100,7 +100,11 @@ TYPED_TEST(AttentionExplain, Tiles_HoldAllRows) {
     EXPECT_EQ(rows, call.batch() * call.q_heads() * call.q_len());
     EXPECT_EQ(count, e.tasks / (e.chunks_are_tasks ? e.chunks : 1));
     EXPECT_EQ(e.rows_per_kv_head, call.q_len() * call.q_heads() / call.kv_heads());
-    EXPECT_EQ(attention_kernel_name(e.tiles.front().kernel), "query_lanes");
+    for (const AttentionTiles& tiles : e.tiles)
+      EXPECT_EQ(attention_kernel_name(tiles.kernel),
+                e.lanes > 1 && tiles.rows <= std::min<std::int64_t>(e.lanes, sizeof(TypeParam) == 4 ? 6 : 4)
+                    ? "key_lanes"
+                    : "query_lanes");
   }
 }
 
@@ -282,11 +286,11 @@ TYPED_TEST(AttentionExplain, ShapesAndStrides_AreNamed) {
                  [](Call<T>& c) { c.k.shape[2] = c.v.shape[2] = 9000; },
                  {.lse = false, .weights = false, .threads = 8});
   if (explain(plain<T>()).lanes == 1) return;  // one lane is always full
-  expect_said<T>({"q_len", "1 row in a tile of "}, [](Call<T>& c) { c.q.shape[2] = 1; });
+  expect_said<T>({"q_len", "1 row in a tile: with at most", false}, [](Call<T>& c) { c.q.shape[2] = 1; });
+  expect_said<T>({"q_len", "9 rows in a tile of "}, [](Call<T>& c) { c.q.shape[2] = 9; });
   expect_said<T>({"value_dim", "63 is not a multiple"}, [](Call<T>& c) { c.v.shape[3] = 63; });
-  if constexpr (std::is_same_v<T, float>)
-    expect_said<T>({"q", "packed one element at a time because their last stride is 3"},
-                   [](Call<T>& c) { c.q.strides[3] = 3; });
+  expect_said<T>({"q", "packed one element at a time because their last stride is 3"},
+                 [](Call<T>& c) { c.q.strides[3] = 3; });
 }
 
 TYPED_TEST(AttentionExplain, Visibility_IsNamed) {
@@ -313,8 +317,11 @@ TYPED_TEST(AttentionExplain, Visibility_IsNamed) {
   expect_said<T>({"mask", "gathered byte by byte, because its last stride is 0"}, [](Call<T>& c) {
     c.options.mask = TensorView<const bool, 2>(nullptr, {tile_rows(), 1});
   });
-  expect_said<T>({"segments", "one element at a time"}, [](Call<T>& c) {
+  expect_said<T>({"segments", "one bit per row and key"}, [](Call<T>& c) {
     c.options.segments = Segments{{nullptr, {1, tile_rows()}}, {nullptr, {1, 256}}};
+  });
+  expect_said<T>({"segments", "gathered one by one, because their last stride is 2"}, [](Call<T>& c) {
+    c.options.segments = Segments{{nullptr, {1, tile_rows()}}, {nullptr, {1, 256}, {512, 2}}};
   });
 }
 
@@ -334,10 +341,8 @@ TYPED_TEST(AttentionExplain, ScoresAndWeights_AreNamed) {
   };
   expect_said<T>({"bias", "searched for -inf, packed block by block"}, bias(256));
   const bool has_vectors = explain(plain<T>()).lanes > 1;
-  Call<T> dense = plain<T>(), repeated = plain<T>();
-  bias(256)(dense);
+  Call<T> repeated = plain<T>();
   bias(1)(repeated);
-  EXPECT_EQ(says<T>(explain(dense), {"bias", "only float32"}), !is_float && has_vectors);
   EXPECT_EQ(says<T>(explain(repeated), {"bias", "one element at a time, because its last stride is 0, not 1"}),
             has_vectors);
   const std::string drawn = !has_vectors ? "one row at a time" : is_float ? "every lane at a time" : "only float32";
