@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <heed/attention.hpp>
 #include <vector>
 
@@ -19,16 +20,22 @@ void attention_of(TensorView<const T, 4> q, TensorView<const T, 4> k, TensorView
   const AttentionPlan plan = plan_attention(a, call.threads);
   if (plan.tasks == 0) return;
   Workspaces<T> workspaces(plan, a);
-  // Few tiles over many keys: first the chunks of all tiles, then what is left of each tile.
+  // Few tiles over many keys: first the chunks of all tiles, wave by wave, then what is left of each tile.
   const std::int64_t state = kernels::state_size(plan.columns);
   std::vector<T> states(static_cast<std::size_t>(plan.states));
-  run_tasks(plan.workers, plan.tasks * plan.chunks, [&](int worker, std::int64_t task) {
-    kernels.attention_chunk(a, plan.tile(task / plan.chunks), task % plan.chunks, workspaces[worker],
-                            states.data() + task * state);
-  });
+  for (std::int64_t first = 0; first < plan.chunks; first += plan.wave) {
+    const std::int64_t wave = std::min(plan.wave, plan.chunks - first);
+    run_tasks(plan.workers, plan.tasks * wave, [&](int worker, std::int64_t task) {
+      const std::int64_t tile = task / wave, n = task % wave;
+      kernels.attention_chunk(a, plan.tile(tile), first + n, workspaces[worker],
+                              states.data() + plan.states_of(tile) + (1 + n) * state);
+    });
+    for (std::int64_t tile = 0; tile < plan.tasks; ++tile)
+      kernels.merge_states(plan.tile(tile), wave, workspaces[0], states.data() + plan.states_of(tile));
+  }
   run_tasks(plan.workers, plan.tasks, [&](int worker, std::int64_t task) {
-    const T* tile_states = plan.chunks > 0 ? states.data() + task * plan.chunks * state : nullptr;
-    kernels.attention_tile(a, plan.tile(task), workspaces[worker], tile_states);
+    kernels.attention_tile(a, plan.tile(task), workspaces[worker],
+                           plan.chunks > 0 ? states.data() + plan.states_of(task) : nullptr);
   });
 }
 

@@ -12,6 +12,9 @@ using kernels::kTileRows;
 constexpr std::int64_t kColumnStep = 16;
 // Arrays of one element per row of the tile, see Workspace.
 constexpr std::int64_t kRowArrays = 11;
+// Bytes of states per worker: with the workspace well below 1 MiB, and waves long enough that waiting for their end
+// does not show.
+constexpr std::int64_t kStateBytes = 512 * 1024;
 
 // Room for the 64-bit words of Workspace::seen, in the smallest elements.
 constexpr std::int64_t kSeenElements = kKeyBlock * 2;
@@ -53,9 +56,14 @@ AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads)
   plan.worth = static_cast<int>(std::clamp(plan.operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
   const std::int64_t chunks = (args.kv_len + kernels::kKeyChunk - 1) / kernels::kKeyChunk;
   if (plan.tasks < plan.worth && chunks > 1) plan.chunks = chunks;
-  plan.states = plan.tasks * plan.chunks * kernels::state_size(plan.columns);
   plan.workers =
       static_cast<int>(std::clamp<std::int64_t>(plan.tasks * std::max<std::int64_t>(plan.chunks, 1), 1, plan.worth));
+  if (plan.tasks > 0 && plan.chunks > 0) {
+    const std::int64_t state_bytes = kernels::state_size(plan.columns) * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t least = (plan.workers + plan.tasks - 1) / plan.tasks;  // work for all
+    plan.wave = std::clamp(plan.workers * kStateBytes / (plan.tasks * state_bytes), least, std::max(least, chunks));
+    plan.states = plan.states_of(plan.tasks);
+  }
   return plan;
 }
 

@@ -67,6 +67,36 @@ TYPED_TEST(AttentionChunks, Threads_ChangeNoBit) {
   }
 }
 
+// However many chunks there are, their states take no more memory: they run and are merged wave by wave.
+TYPED_TEST(AttentionChunks, Waves_BoundTheMemory) {
+  using T = TypeParam;
+  Random random(74);
+  kernels::AttentionArgs<T> args = args_of(long_call<T>(random, 12300));
+  args.head_dim = args.value_dim = 128;
+  for (const std::int64_t kv_len : {65536, 1 << 20, 1 << 26}) {
+    args.kv_len = kv_len;
+    for (const int threads : {2, 3, 8, 64}) {
+      const AttentionPlan plan = plan_attention(args, threads);
+      EXPECT_EQ(plan.chunks, kv_len / 4096);
+      EXPECT_GE(plan.wave, std::min<std::int64_t>(plan.chunks, threads)) << "threads without work";
+      const std::int64_t bytes = (plan.states + plan.workers * plan.workspace) * static_cast<std::int64_t>(sizeof(T));
+      EXPECT_LE(bytes, plan.workers * (std::int64_t{1} << 20)) << kv_len << " keys, " << threads << " threads";
+    }
+  }
+}
+
+TYPED_TEST(AttentionChunks, SeveralWaves_ChangeNoBit) {
+  using T = TypeParam;
+  Random random(75);
+  Call<T> call = long_call<T>(random, 4096 * 9 + 5);
+  Tensor<T, 4> v = random.normals<T, 4>({1, 1, 4096 * 9 + 5, 900});  // large states: few chunks in a wave
+  call.v = call.keep(std::move(v));
+  kernels::AttentionArgs<T> args = args_of(call);
+  args.value_dim = 900;
+  ASSERT_LT(plan_attention(args, 2).wave, plan_attention(args, 2).chunks);
+  EXPECT_TRUE(same_bits(run(call, {.threads = 2, .prefill = 555}), run(call, {.threads = 1})));
+}
+
 TYPED_TEST(AttentionChunks, SlowRows_AreTheSame) {
   using T = TypeParam;
   Random random(73);

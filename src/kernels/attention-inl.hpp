@@ -12,23 +12,22 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
-// The state of a chunk, kept for another worker: row_max, row_sum, row_min, sums.
+// A state outside of a workspace: maxima, sums and smallest scores of the rows, and the sums of the output.
 template <class T>
-void store_state(bool any, const Workspace<T>& w, T* state) {
-  std::copy_n(w.row_max, kTileRows, state);
-  std::fill_n(state + kTileRows, kTileRows, T{0});  // a sum of 0 says that the row sees no key of the chunk
-  if (any) std::copy_n(w.row_sum, kTileRows, state + kTileRows);
-  std::copy_n(w.row_min, kTileRows, state + 2 * kTileRows);
-  if (any) std::copy_n(w.sums, kTileRows * w.columns, state + 3 * kTileRows);
+void store_state(const T* row_max, const T* row_sum, const T* row_min, const T* sums, std::int64_t columns, T* state) {
+  std::copy_n(row_max, kTileRows, state);
+  std::copy_n(row_sum, kTileRows, state + kTileRows);
+  std::copy_n(row_min, kTileRows, state + 2 * kTileRows);
+  std::copy_n(sums, kTileRows * columns, state + 3 * kTileRows);
 }
 
+// Into the parts of a workspace; the smallest scores join those that are there.
 template <class T>
-bool load_state(const T* state, Workspace<T>& w) {
-  std::copy_n(state, kTileRows, w.row_max);
-  std::copy_n(state + kTileRows, kTileRows, w.row_sum);
-  for (int row = 0; row < kTileRows; ++row) w.row_min[row] = std::min(w.row_min[row], state[2 * kTileRows + row]);
-  std::copy_n(state + 3 * kTileRows, kTileRows * w.columns, w.sums);
-  return true;
+void load_state(const T* state, std::int64_t columns, T* row_max, T* row_sum, T* row_min, T* sums) {
+  std::copy_n(state, kTileRows, row_max);
+  std::copy_n(state + kTileRows, kTileRows, row_sum);
+  for (int row = 0; row < kTileRows; ++row) row_min[row] = std::min(row_min[row], state[2 * kTileRows + row]);
+  std::copy_n(state + 3 * kTileRows, kTileRows * columns, sums);
 }
 
 // The states of all rows of a tile when its keys are done.
@@ -38,13 +37,15 @@ struct FinishedTile {
   RowKind kind[kTileRows];
   SlowRow<T> slow[kTileRows];
 
-  // `states`: those of the chunks as attention_chunk left them, or null: they are computed here.
-  FinishedTile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w, const T* states = nullptr)
+  // `state`: as merge_states left it, or null: it is computed here.
+  FinishedTile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w, const T* state = nullptr)
       : run{a, rows, w} {
     run.start();
-    run.run([&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-      return states ? load_state<T>(states + begin / kKeyChunk * state_size(w.columns), w) : run.run_chunk(begin, end);
-    });
+    if (state)
+      load_state<T>(state, w.columns, w.total_max, w.total_sum, w.row_min, w.total);
+    else
+      run.run();
+    run.finish();
     for (int row = 0; row < run.count; ++row) {
       kind[row] = row_kind<T>(w, row);
       if (kind[row] == RowKind::slow && !slow[row].start(run, row)) kind[row] = RowKind::empty;
@@ -178,8 +179,8 @@ void write_weights(FinishedTile<T>& tile) {
 }
 
 template <class T>
-void attention_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w, const T* states) {
-  FinishedTile<T> tile(a, rows, w, states);
+void attention_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w, const T* state) {
+  FinishedTile<T> tile(a, rows, w, state);
   for (int row = 0; row < tile.run.count; ++row) {
     write_row<T>(tile, row);
     if (a.maybe_lse)
@@ -195,7 +196,20 @@ void attention_chunk(const AttentionArgs<T>& a, const TileRows& rows, std::int64
   run.start();
   const std::int64_t begin = std::max(run.some.begin, chunk * kKeyChunk);
   const std::int64_t end = std::min(run.some.end, (chunk + 1) * kKeyChunk);
-  store_state<T>(begin < end && run.run_chunk(begin, end), w, state);
+  // A sum of 0 says that a row sees no key of the chunk.
+  if (begin >= end || !run.run_chunk(begin, end)) std::fill_n(w.row_sum, kTileRows, T{0});
+  store_state<T>(w.row_max, w.row_sum, w.row_min, w.sums, w.columns, state);
+}
+
+template <class T>
+void merge_states(const TileRows& rows, std::int64_t count, Workspace<T>& w, T* states) {
+  std::fill_n(w.row_min, kTileRows, T{0});
+  load_state<T>(states, w.columns, w.total_max, w.total_sum, w.row_min, w.total);
+  for (std::int64_t n = 1; n <= count; ++n) {
+    load_state<T>(states + n * state_size(w.columns), w.columns, w.row_max, w.row_sum, w.row_min, w.sums);
+    merge_chunk<T>(static_cast<int>(rows.end - rows.begin), w);
+  }
+  store_state<T>(w.total_max, w.total_sum, w.row_min, w.total, w.columns, states);
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ void each(const T* x, std::size_t count, T* y) {
 
 template <class T>
 TypedKernels<T> typed_kernels() {
-  return {&attention_tile<T>, &attention_chunk<T>, &stats_tile<T>, &each<T, exp2<T>>,
-          &each<T, log<T>>,   &each<T, tanh<T>>,   kLanes<T>};
+  return {&attention_tile<T>, &attention_chunk<T>, &merge_states<T>,  &stats_tile<T>,
+          &each<T, exp2<T>>,  &each<T, log<T>>,    &each<T, tanh<T>>, kLanes<T>};
 }
 
 KernelTable kernel_table() {

@@ -11,11 +11,13 @@ namespace heed::kernels {
 
 template <class T>
 struct TypedKernels {
-  // Rows of one tile: out, and lse and weights where wanted. `states`: those of all its chunks if they are computed
-  // already, or null.
-  void (*attention_tile)(const AttentionArgs<T>&, const TileRows&, Workspace<T>&, const T* states);
+  // Rows of one tile: out, and lse and weights where wanted. `state`: that of all its chunks if they are computed and
+  // merged already, or null.
+  void (*attention_tile)(const AttentionArgs<T>&, const TileRows&, Workspace<T>&, const T* state);
   // The state of one chunk of keys of a tile, state_size elements.
   void (*attention_chunk)(const AttentionArgs<T>&, const TileRows&, std::int64_t chunk, Workspace<T>&, T* state);
+  // states[0] joined by the `count` states behind it, in order. All zeros are the state of no key.
+  void (*merge_states)(const TileRows&, std::int64_t count, Workspace<T>&, T* states);
   // Statistics of the rows of one tile; `stats` is that of the whole kv head.
   void (*stats_tile)(const AttentionArgs<T>&, const TileRows&, Workspace<T>&, const StatsRows<T>& stats);
   // y[i] = 2^x[i] for x <= 0, log(x) for x >= 1, tanh(x): the functions the others are made of, for their tests.

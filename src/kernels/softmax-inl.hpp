@@ -130,17 +130,19 @@ bool rescale_sums(int vecs, Workspace<T>& w) {
   return moved;
 }
 
+// The state over the first chunk of keys becomes that over all.
+template <class T>
+void take_chunk(Workspace<T>& w) {
+  std::swap(w.total, w.sums);
+  std::copy_n(w.row_max, kTileRows, w.total_max);
+  std::copy_n(w.row_sum, kTileRows, w.total_sum);
+}
+
 // The state of a row over a chunk of keys joins that over the chunks before it. A state without a key (sum 0) is the
 // identity.
 template <class T>
-void merge_chunk(bool first, int rows, Workspace<T>& w) {
+void merge_chunk(int rows, Workspace<T>& w) {
   const Tag<T> d;
-  if (first) {
-    std::swap(w.total, w.sums);
-    std::copy_n(w.row_max, kTileRows, w.total_max);
-    std::copy_n(w.row_sum, kTileRows, w.total_sum);
-    return;
-  }
   for (int row = 0; row < rows; ++row) {
     if (w.row_sum[row] == 0) continue;
     T* total = w.total + row * w.columns;

@@ -337,16 +337,21 @@ struct TileRun {
     return !first;
   }
 
-  // The states over all keys, into total_*, from those of the chunks, which `chunk(begin, end)` leaves in row_max,
-  // row_sum and sums, or returns false where no row sees any.
-  template <class Chunk>
-  void run(const Chunk& chunk) {
+  // The states over all keys, into total_*.
+  void run() {
     bool first = true;
     for_steps(some.begin, some.end, kKeyChunk, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-      if (!chunk(begin, end)) return;
-      merge_chunk<T>(first, count, w);
+      if (!run_chunk(begin, end)) return;
+      if (first)
+        take_chunk<T>(w);
+      else
+        merge_chunk<T>(count, w);
       first = false;
     });
+  }
+
+  // What follows from total_*, also for the lanes past the last row.
+  void finish() const {
     for (int lane = count; lane < vecs * kLanes<T>; ++lane) {
       w.total_max[lane] = w.total_max[count - 1];
       w.total_sum[lane] = w.total_sum[count - 1];
