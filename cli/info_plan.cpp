@@ -1,5 +1,6 @@
 #include "cli/info_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
@@ -36,10 +37,10 @@ void check_size(std::string_view flag, std::span<const std::int64_t> shape) {
   for (const std::int64_t extent : shape) {
     if (extent < 0 || extent > kLongestAxis)
       refuse("info", flag, std::to_string(extent) + ", expected 0 to " + std::to_string(kLongestAxis));
-    elements *= static_cast<double>(extent);
+    elements *= static_cast<double>(std::max<std::int64_t>(extent, 1));  // strides multiply the others
   }
   if (elements > kMostElements)
-    refuse("info", flag, "shape " + shape_text(shape) + ", which has more than 2^53 elements");
+    refuse("info", flag, "shape " + shape_text(shape) + ", whose extents multiply to more than 2^53");
 }
 
 std::vector<std::int64_t> parse_extents(std::string_view flag, const std::string& text) {

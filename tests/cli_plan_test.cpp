@@ -150,6 +150,7 @@ TEST(CliPlan, BadInput_IsOneLine) {
   EXPECT_TRUE(refused({"--q-len", "-4", "--head-dim", "8"}, "info: --q-len: -4"));
   EXPECT_TRUE(refused({"--q-len", "4000000000", "--head-dim", "8"}, "info: --q-len: 4000000000"));
   EXPECT_TRUE(refused({"--q-len", "2000000000", "--head-dim", "2000000000"}, "2^53"));
+  EXPECT_TRUE(refused({"--batch", "0", "--q-heads", "2000000000", "--q-len", "2000000000", "--head-dim", "9"}, "2^53"));
   EXPECT_TRUE(refused(grouped_call({"--kv-heads", "3"}), "--kv-heads"));  // given twice
   EXPECT_TRUE(refused({"--q-heads", "8", "--kv-heads", "3", "--q-len", "4", "--head-dim", "8"},
                       "attention: k: kv_heads 3 does not divide q_heads 8"));
