@@ -73,7 +73,7 @@ void print_plan(const PlanReport& report) {
                    (e.chunks_are_tasks ? ", shared by threads" : ""));
   line("visible", visible_text(e));
   line("threads", std::to_string(e.threads) + " of " + std::to_string(e.thread_limit) + ": " + e.threads_reason);
-  line("tasks", grouped(e.tasks) + (e.chunks_are_tasks ? " chunks of tiles" : " tiles"));
+  line("tasks", plural(e.tasks, e.chunks_are_tasks ? "tile chunk" : "tile"));
   line("workspace", bytes_text(e.workspace_bytes_per_thread) + " per thread" +
                         (e.state_bytes > 0 ? ", " + bytes_text(e.state_bytes) + " for states of chunks" : "") + ", " +
                         bytes_text(e.workspace_bytes) + " in all");
