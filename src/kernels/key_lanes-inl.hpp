@@ -16,7 +16,8 @@ namespace {
 // G vectors of keys x R queries.
 //   packed_q [depth][kTileRows]   rows [G][kLanes]: of keys   scores [R][kKeyBlock]
 template <class T, int G, int R>
-HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::int64_t depth, T* scores) {
+HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::int64_t depth,
+                                 [[maybe_unused]] Fetch fetch, T* scores) {
   const Tag<T> d;
   Vec<T> acc[G][R];
 #pragma GCC unroll 4
@@ -29,7 +30,8 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
   };
   std::int64_t x = 0;
 #if HWY_TARGET != HWY_SCALAR
-  for (; x + kColumns<T> <= depth; x += kColumns<T>)
+  for (; x + kColumns<T> <= depth; x += kColumns<T>) {
+    if (fetch.keys-- > 0) fetch.step();
 #pragma GCC unroll 4
     for (int g = 0; g < G; ++g) {
       Vec<T> column[kColumns<T>];
@@ -37,6 +39,7 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
 #pragma GCC unroll 4
       for (int c = 0; c < kColumns<T>; ++c) add(g, x + c, column[c]);
     }
+  }
 #endif
   for (; x < depth; ++x)
 #pragma GCC unroll 4
@@ -52,11 +55,11 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
 }
 
 // Scores of the keys t … t + count - 1 of the block against the queries of a tile of only `few`; the other lanes of
-// their vector repeat the last. `bounds` as in score_keys.
+// their vector repeat the last. `bounds` as in score_keys. Brings the values of these keys near meanwhile.
 //   k: row of key t
 template <class T>
 HWY_NOINLINE void score_few(const Workspace<T>& w, int few, const T* k, std::int64_t k_stride, int t, int count,
-                            std::int64_t depth, bool bounds) {
+                            std::int64_t depth, bool bounds, const Ahead& values) {
   const Tag<T> d;
   constexpr int kGroups = 2;  // chains of several vectors of keys hide the latency of the multiply-add
   constexpr int kKeys = kGroups * kLanes<T>;
@@ -64,9 +67,11 @@ HWY_NOINLINE void score_few(const Workspace<T>& w, int few, const T* k, std::int
   const T* rows[kKeys];
   HWY_ALIGN T scores[kMost][kKeyBlock];
   for (int at = 0; at < count; at += kKeys) {
+    Fetch fetch(values, 0, 1);
+    fetch.at += static_cast<std::uintptr_t>(at) * fetch.stride, fetch.keys = kKeys;
     for (int n = 0; n < kKeys; ++n) rows[n] = k + std::min(at + n, count - 1) * k_stride;
     with_constant<kMost>(
-        few, [&]<int R>() HWY_ATTR { key_lanes_tile<T, kGroups, R>(w.packed_q, rows, depth, &scores[0][at]); });
+        few, [&]<int R>() HWY_ATTR { key_lanes_tile<T, kGroups, R>(w.packed_q, rows, depth, fetch, &scores[0][at]); });
   }
   const T* lanes[kLanes<T>];
   for (int lane = 0; lane < kLanes<T>; ++lane) lanes[lane] = scores[std::min(lane, few - 1)];

@@ -13,10 +13,10 @@ namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
 // Register tiles: kScoreVecs vectors of queries x kScoreKeys keys, kOutVecs vectors of columns x kOutRows queries;
-// one or two rows take kWideVecs x kWideRows, or their few sums would wait for each other; kExpKeys keys of which the
+// few rows take kWideVecs x kWideRows, or their few sums would wait for each other; kExpKeys keys of which the
 // exponentials are computed in step. Measured, see docs/performance.md.
 #if HWY_ARCH_ARM || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)  // 32 registers: 24 sums, the vectors, one broadcast
-constexpr int kScoreVecs = 3, kScoreKeys = 8, kOutVecs = 2, kOutRows = 12, kExpKeys = 2, kWideVecs = 8, kWideRows = 2;
+constexpr int kScoreVecs = 3, kScoreKeys = 8, kOutVecs = 2, kOutRows = 12, kExpKeys = 2, kWideVecs = 4, kWideRows = 4;
 #else  // 16: 12 sums
 constexpr int kScoreVecs = 3, kScoreKeys = 4, kOutVecs = 2, kOutRows = 6, kExpKeys = 1, kWideVecs = 4, kWideRows = 2;
 #endif
@@ -136,20 +136,28 @@ struct KeySpan {
   int begin = 0, full_begin = 0, full_end = 0, end = 0;
 };
 
-// The share of one of `calls` calls in what lies ahead: one line with each of the first `count` keys, so that the
-// misses are paced.
+// The share of one of `calls` passes over the keys of a block in what lies ahead: with each of the first `keys` keys
+// `lines` neighbouring lines of a row, so that the misses are paced.
 struct Fetch {
-  std::uintptr_t at = 0;
-  std::uintptr_t stride = 0;
-  int count = 0;
+  std::uintptr_t at = 0, stride = 0;
+  int keys = 0, lines = 0;
 
   Fetch(const Ahead& ahead, int call, int calls) {
-    count = (ahead.lines[0] + ahead.lines[1]) * kKeyBlock / calls;
-    const int line = count * call / kKeyBlock, row = count * call % kKeyBlock;
-    const int which = line < ahead.lines[0] ? 0 : 1;
-    at = ahead.from[which] + static_cast<std::uintptr_t>(row * ahead.stride[which]) +
-         static_cast<std::uintptr_t>((which == 0 ? line : line - ahead.lines[0]) * kLineBytes);
+    const int all = ahead.lines[0] + ahead.lines[1];
+    lines = (all + calls - 1) / calls;
+    keys = all < calls ? all * kKeyBlock / calls : kKeyBlock;
+    const int first = all < calls ? keys * call / kKeyBlock : lines * call;
+    const int row = all < calls ? keys * call % kKeyBlock : 0;
+    const int which = first < ahead.lines[0] ? 0 : 1;
     stride = static_cast<std::uintptr_t>(ahead.stride[which]);
+    at = ahead.from[which] + static_cast<std::uintptr_t>(row) * stride +
+         static_cast<std::uintptr_t>((which == 0 ? first : first - ahead.lines[0]) * kLineBytes);
+  }
+
+  HWY_INLINE void step() {
+    for (int n = 0; n < lines; ++n)
+      __builtin_prefetch(reinterpret_cast<const void*>(at + static_cast<std::uintptr_t>(n * kLineBytes)), 0, 2);
+    at += stride;
   }
 };
 
@@ -216,7 +224,7 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch
   guarded(keys.begin, keys.full_begin);
   const auto plain = [&]<bool Fetches>(int begin, int end) HWY_ATTR {
     for (int t = begin; t < end; ++t) {
-      if (Fetches) __builtin_prefetch(reinterpret_cast<const void*>(fetch.at), 0, 2), fetch.at += fetch.stride;
+      if (Fetches) fetch.step();
       Vec<T> b[NV];
 #pragma GCC unroll 8
       for (int j = 0; j < NV; ++j) b[j] = held<T>(load_v(v + t * s.v_stride, j));
@@ -228,7 +236,7 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch
       }
     }
   };
-  const int fetched = std::min(keys.full_end, keys.full_begin + fetch.count);
+  const int fetched = std::min(keys.full_end, keys.full_begin + fetch.keys);
   plain.template operator()<true>(keys.full_begin, fetched);
   plain.template operator()<false>(fetched, keys.full_end);
   guarded(keys.full_end, keys.end);

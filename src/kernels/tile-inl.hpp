@@ -226,7 +226,7 @@ struct TileRun {
       const bool conditions = seen || modifiers.any();
       const T* const rows_k = k + t * stride;
       if (key_lanes)
-        score_few<T>(w, count, rows_k, stride, t, n, a.head_dim, !conditions);
+        score_few<T>(w, count, rows_k, stride, t, n, a.head_dim, !conditions, values_of(block.origin + t));
       else if (conditions)
         score_keys<T, false>(w, from, to, rows_k, stride, t, n, a.head_dim);
       else
@@ -266,6 +266,13 @@ struct TileRun {
     return true;
   }
 
+  // The values of keys from `key` on.
+  Ahead values_of(std::int64_t key) const {
+    Ahead ahead;
+    if (a.value_dim > 0) ahead.add(0, v_row(key), a.v_strides.t, a.value_dim);
+    return ahead;
+  }
+
   // The block after this one, in this tile or the next.
   Ahead ahead_of(const Block& block) const {
     TileRows at = rows;
@@ -276,7 +283,9 @@ struct TileRun {
     }
     Ahead ahead;
     ahead.add(0, a.k + at.b * a.k_strides.b + at.hk * a.k_strides.h + key * a.k_strides.t, a.k_strides.t, a.head_dim);
-    ahead.add(1, a.v + at.b * a.v_strides.b + at.hk * a.v_strides.h + key * a.v_strides.t, a.v_strides.t, a.value_dim);
+    if (!key_lanes)  // which brings values near while it scores their keys
+      ahead.add(1, a.v + at.b * a.v_strides.b + at.hk * a.v_strides.h + key * a.v_strides.t, a.v_strides.t,
+                a.value_dim);
     return ahead;
   }
 
