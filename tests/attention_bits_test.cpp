@@ -243,6 +243,52 @@ TYPED_TEST(AttentionBits, LongRows_KeepThePromise) {
   }
 }
 
+// Across the crossover from keys in lanes to queries in lanes, whole vectors and the end of a tile: a row's bits do not
+// depend on how many others come with it.
+TYPED_TEST(AttentionBits, AnyNumberOfQueries_IsTheSame) {
+  using T = TypeParam;
+  Random random(9);
+  for (const auto& [head_dim, value_dim] : {std::pair{67, 130}, std::pair{3, 5}, std::pair{64, 33}}) {
+    Call<T> call;
+    call.q = call.keep(random.normals<T, 4>({1, 1, 60, head_dim}, 2));
+    call.k = call.keep(random.normals<T, 4>({1, 1, 301, head_dim}, 2));
+    call.v = call.keep(random.normals<T, 4>({1, 1, 301, value_dim}));
+    const Result<T> whole = run(call);
+    for (std::int64_t count = 1; count <= 50; ++count)
+      for (const std::int64_t begin : {std::int64_t{0}, 60 - count})
+        for (const Call<T>& part : take_queries(call, begin, begin + count))
+          EXPECT_TRUE(same_bits(run(part), part_of(whole, {0, 0, begin, 0}, {1, 1, begin + count, 301})))
+              << count << " queries from " << begin << ", head_dim " << head_dim;
+  }
+}
+
+// On the diagonal hidden keys take part with weight 0 as long as values are finite; a value that is not changes nothing
+// for rows that do not see it.
+TYPED_TEST(AttentionBits, InfiniteValueOnTheDiagonal_ReachesOnlyRowsThatSeeIt) {
+  using T = TypeParam;
+  Random random(10);
+  for (const std::int64_t len : {15, 48, 49, 130}) {
+    Call<T> call;
+    call.q = call.keep(random.normals<T, 4>({1, 1, len, 20}, 2));
+    call.k = call.keep(random.normals<T, 4>({1, 1, len, 20}, 2));
+    call.v = call.keep(random.normals<T, 4>({1, 1, len, 20}));
+    call.options.causal = true;
+    const Result<T> clean = run(call);
+    for (const std::int64_t bad : {std::int64_t{0}, len / 2, len - 1}) {
+      Call<T> spoilt = call;
+      Tensor<T, 4> v = copy_of(call.v);
+      v(0, 0, bad, 3) = std::numeric_limits<T>::infinity();
+      spoilt.v = spoilt.keep(std::move(v));
+      const Result<T> result = run(spoilt);
+      EXPECT_TRUE(
+          same_bits(part_of(result, {0, 0, 0, 0}, {1, 1, bad, len}), part_of(clean, {0, 0, 0, 0}, {1, 1, bad, len})))
+          << len << " queries, value " << bad;
+      EXPECT_FALSE(std::isfinite(result.out(0, 0, bad, 3)));
+      EXPECT_EQ(result.out(0, 0, bad, 4), clean.out(0, 0, bad, 4)) << "another channel";
+    }
+  }
+}
+
 TYPED_TEST(AttentionBits, ShorterTensors_GiveTheBitsOfLengths) {
   Random random(7);
   for (const std::int64_t length : {0, 1, 127, 128, 4095, 4096, 4097, 5000}) {
