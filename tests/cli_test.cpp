@@ -213,15 +213,16 @@ TEST(CliInfo, Json_IsTheLibrarysInfo) {
   EXPECT_EQ(json.at("threads"), num_threads());
   EXPECT_EQ(json.at("peaks").size(), num_threads() > 1 ? 2u : 1u);
   for (const auto& peak : json.at("peaks")) {
-    EXPECT_GT(peak.at("flops_per_second").get<double>(), 1e8);
+    EXPECT_GT(peak.at("flops_per_second").get<double>(), 1e7);
     EXPECT_GT(peak.at("read_bytes_per_second").get<double>(), 1e7);
   }
 }
 
 TEST(CliInfo, Text_SaysWhyThisInstructionSet) {
-  const CliResult said = heed_cli({"info", "--no-measure"}, "HEED_ISA=portable");
+  const std::string baseline(isa_name(available_isas().back()));
+  const CliResult said = heed_cli({"info", "--no-measure"}, "HEED_ISA=" + baseline);
   ASSERT_TRUE(went_well(said));
-  EXPECT_NE(said.out.find("portable"), std::string::npos);
+  EXPECT_NE(said.out.find(baseline), std::string::npos);
   EXPECT_NE(said.out.find("HEED_ISA"), std::string::npos);
   EXPECT_EQ(said.out.find("peak"), std::string::npos);
   EXPECT_TRUE(fits_the_page(said.out));
@@ -300,7 +301,7 @@ TEST(CliDemo, Timing_IsAShareOfThePeak) {
   ASSERT_EQ(timings.size(), num_threads() > 1 ? 4u : 2u);
   for (const auto& timing : timings) {
     EXPECT_GT(timing.at("seconds").get<double>(), 0);
-    EXPECT_GT(timing.at("peak_flops_per_second").get<double>(), 1e8);
+    EXPECT_GT(timing.at("peak_flops_per_second").get<double>(), 1e7);
   }
   EXPECT_EQ(timings.at(0).at("flop").get<double>(), 4 * 32 * 12 * (23 * 23 + 23 * 13));
 }

@@ -10,8 +10,8 @@ namespace heed {
 
 inline constexpr std::string_view kVersion = "0.1.0";
 
-// Instruction sets kernels are compiled for. `portable` is the compiler's baseline; without fused multiply-add its bits
-// are outside the bit-exact promise.
+// Instruction sets kernels are compiled for. `portable` is the compiler's baseline where that is none of the others (on
+// 64-bit Arm it is NEON); without fused multiply-add its bits are outside the bit-exact promise.
 enum class Isa { portable, neon, avx2, avx512 };
 
 std::string_view isa_name(Isa isa);

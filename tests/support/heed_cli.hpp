@@ -24,7 +24,8 @@ struct CliResult {
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-// Runs HEED_CLI, the path of the program, with these arguments; `environment` is put before it, such as "LC_ALL=C".
+// Runs HEED_CLI, the path of the program, under HEED_EMULATOR with these arguments; `environment` is put before it,
+// such as "LC_ALL=C".
 inline CliResult heed_cli(const std::vector<std::string>& arguments, const std::string& environment = "LC_ALL=C",
                           const std::string& out_path = "") {
   const TemporaryDirectory directory;
@@ -35,7 +36,7 @@ inline CliResult heed_cli(const std::vector<std::string>& arguments, const std::
   };
   const std::string out = out_path.empty() ? (directory / "out").string() : out_path;
   const std::string err = (directory / "err").string();
-  std::string command = environment + ' ' + quoted(HEED_CLI);
+  std::string command = environment + ' ' + HEED_EMULATOR + quoted(HEED_CLI);
   for (const std::string& argument : arguments) command += ' ' + quoted(argument);
   const int status = std::system((command + " >" + quoted(out) + " 2>" + quoted(err)).c_str());
   const auto text_of = [](const std::string& path) {
