@@ -1,11 +1,11 @@
 # What is done often, under short names. The build itself is CMake's: see CMakePresets.json.
 
-.PHONY: all build run test test-long bench bench-peers format format-check tidy asan-ubsan tsan sanitize package-test clean help
+.PHONY: all build run test test-aarch64 test-long bench bench-peers format format-check tidy asan-ubsan tsan sanitize package-test clean help
 
 all: build
 
 help:  ## say what there is
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 build:  ## the library, the command line, tests and benchmarks, in build/release
 	scripts/build release
@@ -22,7 +22,11 @@ asan-ubsan tsan:
 
 sanitize: asan-ubsan tsan  ## all tests under AddressSanitizer + UBSan, then under ThreadSanitizer
 
-test-long: sanitize  ## the sanitizers, then a minute of fuzzing for each file format
+test-aarch64:  ## the tests built for 64-bit Arm, under an emulator: what NEON computes
+	scripts/build aarch64
+	ctest --preset aarch64
+
+test-long: sanitize test-aarch64  ## the sanitizers and Arm, then a minute of fuzzing for each file format
 	scripts/fuzz 60
 
 package-test: build  ## only the tests that use Heed as a stranger's project would
