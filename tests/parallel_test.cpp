@@ -1,4 +1,6 @@
 // Threads: the caller's oneTBB arena, and tasks in order.
+#include "src/parallel.hpp"
+
 #include <gtest/gtest.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
@@ -9,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "src/parallel.hpp"
 #include "support/random.hpp"
 
 namespace heed::test {
@@ -27,7 +28,8 @@ TEST(Parallel, CallersArena_IsUsed) {
     EXPECT_EQ(arena.execute([] { return num_threads(); }), size);
     std::vector<Tensor<float, 4>> outs(8, Tensor<float, 4>(q.shape()));
     arena.execute([&] {
-      tbb::parallel_for(std::size_t{0}, outs.size(), [&](std::size_t n) { attention(q, q, q, outs[n], {.causal = true}); });
+      tbb::parallel_for(std::size_t{0}, outs.size(),
+                        [&](std::size_t n) { attention(q, q, q, outs[n], {.causal = true}); });
     });
     for (const auto& out : outs) EXPECT_TRUE(std::equal(want.begin(), want.end(), out.begin())) << size << " threads";
   }

@@ -66,7 +66,7 @@ TensorView<T, Rank> swap_axes(TensorView<T, Rank> view, std::size_t first, std::
 // Memory that starts on a cache line, as wide as the widest vector: a vector that straddles two lines is read twice.
 template <class T>
 struct CacheLineAllocator {
-  using value_type = T;
+  using value_type = T;  // NOLINT(readability-identifier-naming): allocators must call it so
   static constexpr std::align_val_t kAlignment{64};
 
   CacheLineAllocator() = default;
