@@ -287,7 +287,7 @@ TYPED_TEST(AttentionExplain, ShapesAndStrides_AreNamed) {
                  {.lse = false, .weights = false, .threads = 8});
   if (explain(plain<T>()).lanes == 1) return;  // one lane is always full
   expect_said<T>({"q_len", "1 row in a tile: with at most", false}, [](Call<T>& c) { c.q.shape[2] = 1; });
-  expect_said<T>({"q_len", "9 rows in a tile of "}, [](Call<T>& c) { c.q.shape[2] = 9; });
+  expect_said<T>({"q_len", "7 rows in a tile of "}, [](Call<T>& c) { c.q.shape[2] = 7; });
   expect_said<T>({"value_dim", "63 is not a multiple"}, [](Call<T>& c) { c.v.shape[3] = 63; });
   expect_said<T>({"q", "packed one element at a time because their last stride is 3"},
                  [](Call<T>& c) { c.q.strides[3] = 3; });

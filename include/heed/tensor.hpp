@@ -73,10 +73,7 @@ struct CacheLineAllocator {
   template <class U>
   CacheLineAllocator(const CacheLineAllocator<U>&) {}
 
-  T* allocate(std::size_t count) {
-    if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
-    return static_cast<T*>(::operator new(count * sizeof(T), kAlignment));
-  }
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kAlignment)); }
   void deallocate(T* memory, std::size_t) { ::operator delete(memory, kAlignment); }
   template <class U>
   bool operator==(const CacheLineAllocator<U>&) const {

@@ -41,13 +41,14 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
     }
   }
 #endif
-  for (; x < depth; ++x)
+  for (; x < depth; ++x) {
 #pragma GCC unroll 4
     for (int g = 0; g < G; ++g) {
       HWY_ALIGN T column[kLanes<T>];
       for (int lane = 0; lane < kLanes<T>; ++lane) column[lane] = rows[g * kLanes<T> + lane][x];
       add(g, x, hn::Load(d, column));
     }
+  }
 #pragma GCC unroll 4
   for (int g = 0; g < G; ++g)
 #pragma GCC unroll 8

@@ -155,8 +155,11 @@ struct Fetch {
   }
 
   HWY_INLINE void step() {
-    for (int n = 0; n < lines; ++n)
-      __builtin_prefetch(reinterpret_cast<const void*>(at + static_cast<std::uintptr_t>(n * kLineBytes)), 0, 2);
+    for (int n = 0; n < lines; ++n) {
+      const std::uintptr_t line = at + static_cast<std::uintptr_t>(n * kLineBytes);
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie outside of any array, where no pointer may go
+      __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);  // into L2
+    }
     at += stride;
   }
 };
