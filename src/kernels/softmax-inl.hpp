@@ -68,27 +68,6 @@ HWY_NOINLINE void condition(const Modifiers<T>& m, const std::uint64_t* seen, in
   }
 }
 
-// condition without modifiers: products are scores, and one that is not finite shows as it does where nothing is
-// hidden: -inf in row_min, the others in the sum of the row.
-template <class T>
-HWY_NOINLINE void hide(const std::uint64_t* seen, int t, int count, int from, int to, Workspace<T>& w) {
-  const Tag<T> d;
-  for (int lane = from * kLanes<T>; lane < to * kLanes<T>; lane += kLanes<T>) {
-    Vec<T> top = hn::Load(d, w.row_max + lane), low = hn::Load(d, w.row_min + lane);
-    for (int key = t; key < t + count; ++key) {
-      const std::uint64_t bits = seen[key] >> lane;
-      const auto visible = hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
-      const Vec<T> x = hn::Load(d, w.scores + key * kTileRows + lane);
-      const Vec<T> score = hn::IfThenElse(visible, x, set<T>(-kInfinity<T>));
-      hn::Store(score, d, w.scores + key * kTileRows + lane);
-      top = hn::Max(score, top);
-      low = hn::IfThenElse(visible, hn::Min(x, low), low);
-    }
-    hn::Store(top, d, w.row_max + lane);
-    hn::Store(low, d, w.row_min + lane);
-  }
-}
-
 // scores -> weights 2^(score - max), 0 where the score is -inf; the row sums grow key by key, in order.
 template <class T, int NV>
 HWY_NOINLINE void exponentiate(T* scores, int keys, const T* row_max, T* row_sum) {

@@ -231,10 +231,7 @@ struct TileRun {
         score_keys<T, false>(w, from, to, rows_k, stride, t, n, a.head_dim);
       else
         score_keys<T, true>(w, from, to, rows_k, stride, t, n, a.head_dim);
-      if (modifiers.any())
-        condition<T>(modifiers, seen, t, n, from, to, w);
-      else if (seen)
-        hide<T>(seen, t, n, from, to, w);
+      if (conditions) condition<T>(modifiers, seen, t, n, from, to, w);
     });
   }
 
