@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <heed/attention_explain.hpp>
-#include <limits>
 
 #include "src/active_kernels.hpp"
 #include "src/attention_plan.hpp"
@@ -250,12 +249,8 @@ constexpr const char* kPass = " in a second pass over the scores of a block";
 template <class T>
 void note_scores(const Planned<T>& p) {
   const AttentionOptions<T>& o = p.options;
-  // As TileRun::start has it: such a factor of the packed queries makes every row a slow one.
-  constexpr double kLog2E = 1.4426950408889634;
-  const T factor = static_cast<T>(p.args.scale * kLog2E);
-  const bool is_lost = p.args.scale != 0 && std::abs(factor) < std::numeric_limits<T>::min();
-  const bool is_infinite = std::isinf(factor) && p.args.head_dim > 0;
-  if (is_lost || is_infinite)
+  const bool is_infinite = std::isinf(kernels::query_factor<T>(p.args.scale)) && p.args.head_dim > 0;
+  if (kernels::factor_is_lost<T>(p.args.scale) || is_infinite)
     p.cost("scale", std::string("times log2(e) it is no normal number of ") + std::string(dtype_name(p.to.dtype)) +
                         ": every row that sees a key is computed again, its scores in " +
                         (sizeof(T) == sizeof(float) ? "float64" : "long double"));

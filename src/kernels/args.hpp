@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "src/philox.hpp"
 #include "src/visibility.hpp"
@@ -26,6 +28,20 @@ inline constexpr int kFewRows = sizeof(T) == sizeof(float) ? 6 : 4;
 template <class T>
 constexpr bool takes_key_lanes(std::int64_t rows, int lanes) {
   return lanes > 1 && rows <= std::min(kFewRows<T>, lanes);
+}
+
+inline constexpr double kLog2E = 1.4426950408889634;
+
+// What packed queries are multiplied by: the softmax has base two.
+template <class T>
+T query_factor(double scale) {
+  return static_cast<T>(scale * kLog2E);
+}
+// A factor that T cannot hold at full precision would be lost in the scores without a trace: every row is slow. One
+// beyond the range shows in them.
+template <class T>
+bool factor_is_lost(double scale) {
+  return scale != 0 && std::abs(query_factor<T>(scale)) < std::numeric_limits<T>::min();
 }
 
 struct Strides4 {

@@ -24,7 +24,7 @@ template <class T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
 template <class T>
 constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
-constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.69314718055994531;
+constexpr double kLn2 = 0.69314718055994531;
 
 template <class T>
 HWY_INLINE Vec<T> set(T x) {

@@ -58,10 +58,7 @@ struct TileRun {
   }
 
   void start() {
-    const T factor = static_cast<T>(a.scale * kLog2E);
-    // A factor that T cannot hold at full precision would be lost in the scores without a trace: every row is slow. One
-    // beyond the range shows in them.
-    const bool factor_is_lost = a.scale != 0 && std::abs(factor) < std::numeric_limits<T>::min();
+    const bool is_lost = factor_is_lost<T>(a.scale);
     const T* q_rows[kTileRows];
     std::int64_t i = rows.begin / a.group, in_group = rows.begin % a.group;
     for (int lane = 0; lane < vecs * kLanes<T>; ++lane) {
@@ -74,7 +71,7 @@ struct TileRun {
       w.sink[lane] = static_cast<T>(static_cast<double>(sink(row)) * kLog2E);
       w.total_max[lane] = kLowest<T>;
       w.total_sum[lane] = 0;
-      w.row_min[lane] = factor_is_lost ? -kInfinity<T> : T{0};
+      w.row_min[lane] = is_lost ? -kInfinity<T> : T{0};
     }
     some = {range[0].begin, range[count - 1].end};
     every = {range[count - 1].begin, range[0].end};
@@ -84,7 +81,7 @@ struct TileRun {
       modifiers.softcap =
           static_cast<T>(std::clamp(a.softcap * kLog2E, static_cast<double>(std::numeric_limits<T>::min()),
                                     static_cast<double>(std::numeric_limits<T>::max())));
-    pack_rows<T>(q_rows, a.q_strides.d, a.head_dim, factor, vecs, w.packed_q);
+    pack_rows<T>(q_rows, a.q_strides.d, a.head_dim, query_factor<T>(a.scale), vecs, w.packed_q);
   }
 
   void start_chunk() {
