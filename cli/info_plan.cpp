@@ -112,7 +112,7 @@ template <class T>
 void set_visibility(const PlanFlags& flags, const Shapes& shapes, PlannedCall<T>& call) {
   AttentionOptions<T>& o = call.options;
   o.causal = flags.is_causal;
-  if (o.causal) call.words["causal"] = true;
+  if (flags.is_causal) call.words["causal"] = true;
   if (!flags.align.empty()) {
     o.align = align_from_name(flags.align);
     call.words["align"] = flags.align;

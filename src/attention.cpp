@@ -4,20 +4,17 @@
 
 #include "src/active_kernels.hpp"
 #include "src/attention_plan.hpp"
+#include "src/attention_run.hpp"
 #include "src/check.hpp"
 #include "src/parallel.hpp"
 #include "src/workspaces.hpp"
 
 namespace heed {
-namespace {
 
 template <class T>
-void attention_of(TensorView<const T, 4> q, TensorView<const T, 4> k, TensorView<const T, 4> v, TensorView<T, 4> out,
-                  const AttentionOptions<T>& options) {
-  const AttentionCall<T> call = check_attention_call("attention", q, k, v, out, options);
-  const kernels::AttentionArgs<T>& a = call.args;
+void run_attention(const kernels::AttentionArgs<T>& a, int threads) {
   const kernels::TypedKernels<T>& kernels = active_kernels().of<T>();
-  const AttentionPlan plan = plan_attention(a, call.threads);
+  const AttentionPlan plan = plan_attention(a, threads);
   if (plan.tasks == 0) return;
   Workspaces<T> workspaces(plan, a);
   // Few tiles over many keys: first the chunks of all tiles, wave by wave, then what is left of each tile.
@@ -37,6 +34,18 @@ void attention_of(TensorView<const T, 4> q, TensorView<const T, 4> k, TensorView
     kernels.attention_tile(a, plan.tile(task), workspaces[worker],
                            plan.chunks > 0 ? states.data() + plan.states_of(task) : nullptr);
   });
+}
+
+template void run_attention(const kernels::AttentionArgs<float>&, int);
+template void run_attention(const kernels::AttentionArgs<double>&, int);
+
+namespace {
+
+template <class T>
+void attention_of(TensorView<const T, 4> q, TensorView<const T, 4> k, TensorView<const T, 4> v, TensorView<T, 4> out,
+                  const AttentionOptions<T>& options) {
+  const AttentionCall<T> call = check_attention_call("attention", q, k, v, out, options);
+  run_attention(call.args, call.threads);
 }
 
 }  // namespace

@@ -213,7 +213,7 @@ void note_visibility(const Planned<T>& p) {
     if (is_given) names += (names.empty() ? "" : ", ") + std::string(name);
   };
   std::string ranges, elements;
-  add(ranges, o.causal, "causal");
+  add(ranges, o.causal.value_or(false), "causal");
   add(ranges, o.window.has_value(), "window");
   add(ranges, o.kv_lengths.has_value(), "kv_lengths");
   add(elements, o.mask.has_value(), "mask");

@@ -89,9 +89,9 @@ Visibility<T> check_visibility(Caller caller, const AttentionShape& s, const Att
   Visibility<T> seen;
   seen.q_len = s.q_len;
   seen.kv_len = s.kv_len;
-  seen.causal = options.causal;
+  seen.causal = options.causal.value_or(false);
   seen.bottom_right = options.align == Align::bottom_right;
-  const char* wants_align = options.causal         ? "causal"
+  const char* wants_align = seen.causal            ? "causal"
                             : options.window       ? "window"
                             : options.alibi_slopes ? "alibi_slopes"
                                                    : nullptr;

@@ -24,7 +24,8 @@ struct Visibility {
   std::int64_t left = -1, right = -1;  // window; at most q_len + kv_len, so that nothing overflows
   const std::int64_t* kv_lengths = nullptr;
   std::int64_t kv_lengths_stride = 0;
-  const unsigned char* mask = nullptr;  // 0 = hidden
+  const std::int64_t* kv_begins = nullptr;  // (batch): keys before are evicted from a rolling cache
+  const unsigned char* mask = nullptr;      // 0 = hidden
   std::int64_t mask_strides[4] = {};
   const T* bias = nullptr;
   std::int64_t bias_strides[4] = {};
@@ -35,13 +36,16 @@ struct Visibility {
 
   std::int64_t keys(std::int64_t b) const { return kv_lengths ? kv_lengths[b * kv_lengths_stride] : kv_len; }
 
+  // The first key that is there.
+  std::int64_t first_key(std::int64_t b) const { return kv_begins ? kv_begins[b] : 0; }
+
   // Of query i on the aligned diagonal.
   std::int64_t position(std::int64_t b, std::int64_t i) const { return bottom_right ? i + keys(b) - q_len : i; }
 
   // Keys left by length, causal and window. Both ends never fall as i grows.
   KeyRange range(std::int64_t b, std::int64_t i) const {
     const std::int64_t at = position(b, i);
-    KeyRange seen{left < 0 ? 0 : std::max<std::int64_t>(0, at - left), keys(b)};
+    KeyRange seen{left < 0 ? first_key(b) : std::max(first_key(b), at - left), keys(b)};
     if (causal) seen.end = std::min(seen.end, at + 1);
     if (right >= 0) seen.end = std::min(seen.end, at + right + 1);
     return seen;
@@ -72,7 +76,7 @@ struct Visibility {
   // The first condition that hides key j, in the order of the enumeration.
   Reason reason(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     const std::int64_t at = position(b, i);
-    if (j >= keys(b)) return Reason::length;
+    if (j < first_key(b) || j >= keys(b)) return Reason::length;
     if (causal && j > at) return Reason::causal;
     if ((left >= 0 && j < at - left) || (right >= 0 && j > at + right)) return Reason::window;
     if (other_segment(b, i, j)) return Reason::segment;

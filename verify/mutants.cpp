@@ -32,7 +32,7 @@ struct MaskAfterSoftmax : NaiveAttention<T> {
 template <class T>
 struct CausalOffByOne : NaiveAttention<T> {
   bool is_visible(const Pair& pair) const override {
-    if (!this->options_.causal) return NaiveAttention<T>::is_visible(pair);
+    if (!this->options_.causal.value_or(false)) return NaiveAttention<T>::is_visible(pair);
     AttentionOptions<T> options = this->options_;
     options.causal = false;
     return pair.tk <= position(options, pair) + 1 && key_is_visible(options, pair);

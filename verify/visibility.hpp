@@ -42,7 +42,7 @@ template <class T>
 Reason key_reason(const AttentionOptions<T>& options, const Pair& pair) {
   if (pair.tk >= key_count(options, pair.b, pair.kv_len)) return Reason::length;
   const std::int64_t ahead = pair.tk - position(options, pair);  // keys to the right of the query's own position
-  if (options.causal && ahead > 0) return Reason::causal;
+  if (options.causal.value_or(false) && ahead > 0) return Reason::causal;
   if (options.window && options.window->left >= 0 && -ahead > options.window->left) return Reason::window;
   if (options.window && options.window->right >= 0 && ahead > options.window->right) return Reason::window;
   if (options.segments && options.segments->q(pair.b, pair.tq) != options.segments->kv(pair.b, pair.tk))

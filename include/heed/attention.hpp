@@ -11,8 +11,8 @@ namespace heed {
 // Options of attention, T float or double. Every one has the meaning "not used" by default. Shapes are in elements.
 template <class T>
 struct AttentionOptions {
-  // Query at position p (see Align) sees keys up to p.
-  bool causal = false;
+  // Query at position p (see Align) sees keys up to p. Not given: no, but over a KVCache yes.
+  std::optional<bool> causal = {};
   // Needed by causal, window and ALiBi when q_len != kv_len.
   std::optional<Align> align = {};
   // true = allowed; rank 2, 3 or 4, see ScoreView.

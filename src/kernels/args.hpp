@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "src/philox.hpp"
 #include "src/visibility.hpp"
@@ -48,6 +49,25 @@ struct Strides4 {
   std::int64_t b = 0, h = 0, t = 0, d = 0;
 };
 
+// Keys that lie next to each other in a block of a KVCache: the lanes of a vector of float on the widest target.
+inline constexpr int kMinorKeys = 16;
+
+// Keys and values in blocks of kKeyBlock tokens at absolute positions. In each, for every kv head one after another:
+//   keys [kKeyBlock / kMinorKeys][Dk][kMinorKeys]   values [kKeyBlock][Dv]
+template <class T>
+struct KeyBlocks {
+  const T* const* block = nullptr;  // [batch][per_sequence]; null where no key of the block is seen
+  std::int64_t per_sequence = 0;
+
+  static constexpr std::int64_t head_size(std::int64_t head_dim, std::int64_t value_dim) {
+    return kKeyBlock * (head_dim + value_dim);
+  }
+  // Of element (t, x) among the keys of a block.
+  static constexpr std::int64_t key_offset(std::int64_t t, std::int64_t x, std::int64_t head_dim) {
+    return (t / kMinorKeys * head_dim + x) * kMinorKeys + t % kMinorKeys;
+  }
+};
+
 template <class T>
 struct AttentionArgs {
   std::int64_t batch = 0, q_heads = 0, kv_heads = 0, group = 1;
@@ -60,6 +80,7 @@ struct AttentionArgs {
   T* maybe_lse = nullptr;      // strides.d unused
   T* maybe_weights = nullptr;  // t: query, d: key
   Strides4 q_strides, k_strides, v_strides, out_strides, lse_strides, weights_strides;
+  std::optional<KeyBlocks<T>> blocks;  // in place of k and v
   Visibility<T> visibility;
   const T* maybe_slopes = nullptr;
   std::int64_t slopes_stride = 0;

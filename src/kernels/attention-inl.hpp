@@ -106,16 +106,17 @@ struct FinishedTile {
 template <class T>
 HWY_NOINLINE void write_mean(const TileRun<T>& run, int row, T* out) {
   const AttentionArgs<T>& a = run.a;
-  const std::int64_t keys = a.visibility.keys(run.rows.b);
+  const std::int64_t begin = a.visibility.first_key(run.rows.b), end = a.visibility.keys(run.rows.b);
   const std::uint64_t threshold = a.dropout.rate > 0 ? a.dropout.threshold() : 0;
   const auto keeps = [&](std::int64_t j) {
     const auto n = static_cast<std::size_t>(j % 4);
     return threshold == 0 || a.dropout.words(run.rows.b, run.head(row), run.query(row), j / 4)[n] >= threshold;
   };
-  const auto share = static_cast<Wide<T>>(a.dropout.factor()) / static_cast<Wide<T>>(std::max<std::int64_t>(keys, 1));
+  const auto share =
+      static_cast<Wide<T>>(a.dropout.factor()) / static_cast<Wide<T>>(std::max<std::int64_t>(end - begin, 1));
   for (std::int64_t e = 0; e < a.value_dim; ++e) {
     Wide<T> sum = 0;
-    for (std::int64_t j = 0; j < keys; ++j)
+    for (std::int64_t j = begin; j < end; ++j)
       sum += static_cast<Wide<T>>(run.v_row(j)[e * a.v_strides.d]) * (keeps(j) ? 1 : 0);
     out[e * a.out_strides.d] = static_cast<T>(sum * share);
   }
@@ -166,10 +167,10 @@ void write_weights(FinishedTile<T>& tile) {
   const TileRun<T>& run = tile.run;
   const AttentionArgs<T>& a = run.a;
   for (int row = 0; row < run.count; ++row) {
-    const std::int64_t keys = a.visibility.keys(run.rows.b);
-    const T equal = tile.takes_mean(row) && keys ? static_cast<T>(1 / static_cast<Wide<T>>(keys)) : T{0};
+    const std::int64_t begin = a.visibility.first_key(run.rows.b), end = a.visibility.keys(run.rows.b);
+    const T equal = tile.takes_mean(row) && begin < end ? static_cast<T>(1 / static_cast<Wide<T>>(end - begin)) : T{0};
     T* weights = run.weights_row(row);
-    for (std::int64_t j = 0; j < a.kv_len; ++j) weights[j * a.weights_strides.d] = j < keys ? equal : T{0};
+    for (std::int64_t j = 0; j < a.kv_len; ++j) weights[j * a.weights_strides.d] = begin <= j && j < end ? equal : T{0};
   }
   TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
     tile.for_weights(begin, end, [&](int row, std::int64_t key, int t) {

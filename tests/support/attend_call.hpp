@@ -54,7 +54,7 @@ std::vector<std::string> arguments_of(const Call<T>& call, const std::filesystem
   const auto add = [&](const std::string& flag, const std::string& value) {
     arguments.insert(arguments.end(), {flag, value});
   };
-  if (o.causal) arguments.push_back("--causal");
+  if (o.causal.value_or(false)) arguments.push_back("--causal");
   if (o.align) add("--align", *o.align == Align::top_left ? "top_left" : "bottom_right");
   if (o.window) add("--window", std::to_string(o.window->left) + "," + std::to_string(o.window->right));
   if (o.scale) add("--scale", exact(*o.scale));

@@ -95,7 +95,7 @@ Reason reason_of(const AttentionOptions<T>& options, std::int64_t q_len, std::in
   const std::int64_t length = length_of(options, b, kv_len);
   const std::int64_t position = i + (options.align == Align::bottom_right ? length - q_len : 0);
   if (j >= length) return Reason::length;
-  if (options.causal && j > position) return Reason::causal;
+  if (options.causal.value_or(false) && j > position) return Reason::causal;
   if (options.window) {
     if (options.window->left != -1 && j < position - options.window->left) return Reason::window;
     if (options.window->right != -1 && j > position + options.window->right) return Reason::window;
@@ -175,7 +175,7 @@ Call<T> cut_keys(Call<T> call, std::int64_t end) {
 template <class T>
 std::vector<Call<T>> take_queries(const Call<T>& call, std::int64_t begin, std::int64_t end) {
   const auto& o = call.options;
-  const bool placed = o.causal || o.window || o.alibi_slopes;
+  const bool placed = o.causal.value_or(false) || o.window || o.alibi_slopes;
   if (!placed) return {cut_queries(call, begin, end)};
   const bool bottom_right = o.align == Align::bottom_right;
   std::vector<Call<T>> forms;
@@ -202,7 +202,7 @@ std::vector<Call<T>> take_queries(const Call<T>& call, std::int64_t begin, std::
     forms.push_back(std::move(form));
   }
   // Prefill in chunks: keys behind the last of these queries are not there yet.
-  if (o.causal && o.empty_row == EmptyRow::zero) {
+  if (o.causal.value_or(false) && o.empty_row == EmptyRow::zero) {
     Tensor<std::int64_t, 1> lengths({call.batch()});
     bool possible = true;
     for (std::int64_t b = 0; b < call.batch(); ++b) {

@@ -99,7 +99,7 @@ std::string describe(const Call<T>& call) {
   const auto& o = call.options;
   std::ostringstream line;
   line << "q " << text(call.q.shape) << " k " << text(call.k.shape) << " v " << text(call.v.shape);
-  if (o.causal) line << " causal";
+  if (o.causal.value_or(false)) line << " causal";
   if (o.align) line << (*o.align == Align::top_left ? " top_left" : " bottom_right");
   if (o.window) line << " window " << o.window->left << "," << o.window->right;
   if (o.mask) line << " mask " << text(o.mask->shape);
