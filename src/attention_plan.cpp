@@ -46,7 +46,7 @@ AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads)
   plan.rows = args.q_len * args.group;
   plan.tiles = (plan.rows + kTileRows - 1) / kTileRows;
   plan.tasks = args.batch * args.kv_heads * plan.tiles;
-  const bool copies = args.k_strides.d != 1 || (args.value_dim > 0 && args.v_strides.d != 1);
+  const bool copies = !args.blocks && (args.k_strides.d != 1 || (args.value_dim > 0 && args.v_strides.d != 1));
   plan.columns = round_up(args.value_dim, kColumnStep);
   plan.copy_elements = copies ? round_up(kKeyBlock * std::max(args.head_dim, args.value_dim), kColumnStep) : 0;
   plan.workspace =

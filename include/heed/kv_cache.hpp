@@ -40,11 +40,11 @@ class KVCache {
   void append(TensorView<const T, 4> k, TensorView<const T, 4> v,
               std::optional<TensorView<const std::int64_t, 1>> counts = {});
 
-  // Attention of q (batch, q_heads, q_len, head_dim), which stand at the last q_len positions of each sequence, into out
-  // (batch, q_heads, q_len, value_dim): causal unless options.causal says no, aligned bottom_right unless options.align
-  // says otherwise, within options.window and that of the cache. Options as in attention but kv_lengths, which the
-  // cache knows. The key axis of mask, bias, segments and weights counts positions: its extent is positions(). Evicted
-  // tokens are seen by nobody.
+  // Attention of q (batch, q_heads, q_len, head_dim), which stand at the last q_len positions of each sequence, into
+  // out (batch, q_heads, q_len, value_dim): causal unless options.causal says no, aligned bottom_right unless
+  // options.align says otherwise, within options.window and that of the cache. Options as in attention but kv_lengths,
+  // which the cache knows. The key axis of mask, bias, segments and weights counts positions: its extent is
+  // positions(). Evicted tokens are seen by nobody.
   void attend(TensorView<const T, 4> q, TensorView<T, 4> out, const AttentionOptions<T>& options = {}) const;
   // Likewise attention_stats.
   void stats(TensorView<const T, 4> q, const AttentionStatsOutputs<T>& stats,

@@ -13,8 +13,8 @@
 namespace heed {
 
 struct MultiHeadAttentionOptions {
-  std::int64_t model_dim = 0;  // width of x and y
-  std::int64_t heads = 0;      // query heads
+  std::int64_t model_dim = 0;                  // width of x and y
+  std::int64_t heads = 0;                      // query heads
   std::optional<std::int64_t> kv_heads = {};   // divides heads; default heads
   std::optional<std::int64_t> head_dim = {};   // default model_dim / heads, which must then be whole
   std::optional<std::int64_t> value_dim = {};  // default head_dim
@@ -57,7 +57,8 @@ struct ForwardOptions {
 enum class WeightNames {
   llama,  // q_proj.weight, k_proj.weight, v_proj.weight, o_proj.weight, and likewise .bias
   bert,   // self.query.weight, self.key.weight, self.value.weight, output.dense.weight, and likewise .bias
-  torch,  // in_proj_weight (or q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias, out_proj.weight, out_proj.bias
+  torch,  // in_proj_weight (or q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias, out_proj.weight,
+          // out_proj.bias
 };
 // "llama", "bert", "torch". Throws on others.
 WeightNames weight_names_from_name(std::string_view name);
@@ -78,8 +79,8 @@ class MultiHeadAttention {
  public:
   // Weights are drawn uniformly from [-a, a], a = sqrt(6 / (in + out)) (Glorot and Bengio, "Understanding the
   // difficulty of training deep feedforward neural networks", 2010); biases are 0. Element n (row-major) of weight
-  // w = 0 (q), 1 (k), 2 (v), 3 (o) is a * (2 u - 1), with u = (word n % 4 of Philox4x32-10 with counter (n / 4 low, n / 4
-  // high, w, 0) and key = seed, + 1/2) / 2^32. Throws Error when a size is not positive, kv_heads does not divide
+  // w = 0 (q), 1 (k), 2 (v), 3 (o) is a * (2 u - 1), with u = (word n % 4 of Philox4x32-10 with counter (n / 4 low, n /
+  // 4 high, w, 0) and key = seed, + 1/2) / 2^32. Throws Error when a size is not positive, kv_heads does not divide
   // heads, model_dim is not a multiple of heads and no head_dim is given, or dropout is not in [0, 1].
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
 

@@ -58,14 +58,14 @@ template <class T>
 struct KeyBlocks {
   const T* const* block = nullptr;  // [batch][per_sequence]; null where no key of the block is seen
   std::int64_t per_sequence = 0;
+  std::int64_t head_dim = 0, value_dim = 0;
 
-  static constexpr std::int64_t head_size(std::int64_t head_dim, std::int64_t value_dim) {
-    return kKeyBlock * (head_dim + value_dim);
-  }
-  // Of element (t, x) among the keys of a block.
-  static constexpr std::int64_t key_offset(std::int64_t t, std::int64_t x, std::int64_t head_dim) {
+  std::int64_t head_size() const { return kKeyBlock * (head_dim + value_dim); }
+  // Of element x of key t, and of element e of value t, from where the head begins.
+  std::int64_t key_offset(std::int64_t t, std::int64_t x) const {
     return (t / kMinorKeys * head_dim + x) * kMinorKeys + t % kMinorKeys;
   }
+  std::int64_t value_offset(std::int64_t t, std::int64_t e) const { return kKeyBlock * head_dim + t * value_dim + e; }
 };
 
 template <class T>
@@ -80,7 +80,7 @@ struct AttentionArgs {
   T* maybe_lse = nullptr;      // strides.d unused
   T* maybe_weights = nullptr;  // t: query, d: key
   Strides4 q_strides, k_strides, v_strides, out_strides, lse_strides, weights_strides;
-  std::optional<KeyBlocks<T>> blocks;  // in place of k and v
+  std::optional<KeyBlocks<T>> blocks;  // in place of k, v and their strides
   Visibility<T> visibility;
   const T* maybe_slopes = nullptr;
   std::int64_t slopes_stride = 0;

@@ -117,7 +117,7 @@ HWY_NOINLINE void write_mean(const TileRun<T>& run, int row, T* out) {
   for (std::int64_t e = 0; e < a.value_dim; ++e) {
     Wide<T> sum = 0;
     for (std::int64_t j = begin; j < end; ++j)
-      sum += static_cast<Wide<T>>(run.v_row(j)[e * a.v_strides.d]) * (keeps(j) ? 1 : 0);
+      sum += static_cast<Wide<T>>(run.v_row(j)[e * run.v_step()]) * (keeps(j) ? 1 : 0);
     out[e * a.out_strides.d] = static_cast<T>(sum * share);
   }
 }

@@ -55,27 +55,62 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
     for (int i = 0; i < R; ++i) hn::Store(acc[g][i], d, scores + i * kKeyBlock + g * kLanes<T>);
 }
 
+// Likewise from a cache, where keys lie in lanes already.
+//   keys [G]: [depth][kMinorKeys], from the vector's first key on
+template <class T, int G, int R>
+HWY_NOINLINE void minor_keys_tile(const T* packed_q, const T* const* keys, std::int64_t depth, Fetch fetch, T* scores) {
+  const Tag<T> d;
+  Vec<T> acc[G][R];
+#pragma GCC unroll 4
+  for (int g = 0; g < G; ++g)
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) acc[g][i] = hn::Zero(d);
+  for (std::int64_t x = 0; x < depth; ++x) {
+    if (x % kColumns<T> == 0 && fetch.keys-- > 0) fetch.step();
+    Vec<T> column[G];
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) column[g] = held<T>(hn::LoadU(d, keys[g] + x * kMinorKeys));
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) {
+      const Vec<T> q = set<T>(packed_q[x * kTileRows + i]);
+#pragma GCC unroll 4
+      for (int g = 0; g < G; ++g) acc[g][i] = hn::MulAdd(column[g], q, acc[g][i]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int g = 0; g < G; ++g)
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) hn::Store(acc[g][i], d, scores + i * kKeyBlock + g * kLanes<T>);
+}
+
 // Scores of the keys t … t + count - 1 of the block against the queries of a tile of only `few`; the other lanes of
 // their vector repeat the last. `bounds` as in score_keys. Brings the values of these keys near meanwhile.
-//   k: row of key t
 template <class T>
-HWY_NOINLINE void score_few(const Workspace<T>& w, int few, const T* k, std::int64_t k_stride, int t, int count,
-                            std::int64_t depth, bool bounds, const Ahead& values) {
+HWY_NOINLINE void score_few(const Workspace<T>& w, int few, const BlockKeys<T>& k, int t, int count, std::int64_t depth,
+                            bool bounds, const Ahead& values) {
   const Tag<T> d;
   constexpr int kGroups = 2;  // chains of several vectors of keys hide the latency of the multiply-add
   constexpr int kKeys = kGroups * kLanes<T>;
   constexpr int kMost = std::min(kFewRows<T>, kLanes<T>);
-  const T* rows[kKeys];
   HWY_ALIGN T scores[kMost][kKeyBlock];
-  for (int at = 0; at < count; at += kKeys) {
+  // A cache is read in whole vectors, also before the first key wanted.
+  const int before = k.minor ? t % kLanes<T> : 0, all = before + count;
+  for (int at = 0; at < all; at += kKeys) {
     Fetch fetch(values, 0, 1);
     fetch.at += static_cast<std::uintptr_t>(at) * fetch.stride, fetch.keys = kKeys;
-    for (int n = 0; n < kKeys; ++n) rows[n] = k + std::min(at + n, count - 1) * k_stride;
-    with_constant<kMost>(
-        few, [&]<int R>() HWY_ATTR { key_lanes_tile<T, kGroups, R>(w.packed_q, rows, depth, fetch, &scores[0][at]); });
+    const T* rows[kKeys];
+    for (int n = 0; n < (k.minor ? kGroups : kKeys); ++n)
+      rows[n] = k.minor ? k.minor_row(std::min(t - before + at + n * kLanes<T>, kKeyBlock - kLanes<T>), depth)
+                        : k.first + (t + std::min(at + n, count - 1)) * k.stride;
+    with_constant<kMost>(few, [&]<int R>() HWY_ATTR {
+      if (k.minor)
+        minor_keys_tile<T, kGroups, R>(w.packed_q, rows, depth, fetch, &scores[0][at]);
+      else
+        key_lanes_tile<T, kGroups, R>(w.packed_q, rows, depth, fetch, &scores[0][at]);
+    });
   }
   const T* lanes[kLanes<T>];
-  for (int lane = 0; lane < kLanes<T>; ++lane) lanes[lane] = scores[std::min(lane, few - 1)];
+  for (int lane = 0; lane < kLanes<T>; ++lane) lanes[lane] = scores[std::min(lane, few - 1)] + before;
   T* const out = w.scores + t * kTileRows;
   pack_rows<T>(lanes, 1, count, 1, 1, out);
   if (!bounds) return;

@@ -58,10 +58,23 @@ HWY_INLINE void for_groups(int count, const Body& body) {
   if (count - at >= 1) body.template operator()<1>(at);
 }
 
+// The keys of a block: rows `stride` apart, or as a cache has them (see KeyBlocks).
+template <class T>
+struct BlockKeys {
+  const T* first = nullptr;  // row of key 0 of the block
+  std::int64_t stride = 0;
+  bool minor = false;
+
+  const T* minor_row(int t, std::int64_t depth) const {
+    return first + t / kMinorKeys * kMinorKeys * depth + t % kMinorKeys;
+  }
+};
+
 // NV vectors of queries x R keys, one fused chain over d each. Bounds: also moves the largest and smallest score per
 // row.
-//   packed_q [depth][kTileRows]   k [R][depth], rows k_stride apart   scores [R][kTileRows]
-template <class T, int NV, int R, bool Bounds>
+//   packed_q [depth][kTileRows]   k [R][depth], rows k_stride apart, or if Minor [depth][kMinorKeys]
+//   scores [R][kTileRows]
+template <class T, int NV, int R, bool Bounds, bool Minor>
 HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_stride, std::int64_t depth, T* scores,
                              T* row_max, T* row_min) {
   const Tag<T> d;
@@ -76,7 +89,7 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
     for (int j = 0; j < NV; ++j) q[j] = held<T>(hn::Load(d, packed_q + x * kTileRows + j * kLanes<T>));
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
-      const Vec<T> b = set<T>(k[i * k_stride + x]);
+      const Vec<T> b = set<T>(Minor ? k[x * kMinorKeys + i] : k[i * k_stride + x]);
 #pragma GCC unroll 8
       for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(b, q[j], acc[i][j]);
     }
@@ -99,20 +112,27 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
 }
 
 // Scores of the keys t … t + count - 1 of the block against the vectors of queries from … to - 1.
-//   k: row of key t
 template <class T, bool Bounds>
-void score_keys(const Workspace<T>& w, int from, int to, const T* k, std::int64_t k_stride, int t, int count,
-                std::int64_t depth) {
-  for_groups<kScoreKeys>(count, [&]<int R>(int i) HWY_ATTR {
+void score_keys(const Workspace<T>& w, int from, int to, const BlockKeys<T>& k, int t, int count, std::int64_t depth) {
+  const auto score = [&]<int R, bool Minor>(int at, const T* rows) HWY_ATTR {
     for (int j = from, part; j < to; j += part) {
       part = next_part(to - j, kScoreVecs);
       with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
         const int lane = j * kLanes<T>;
-        score_tile<T, NV, R, Bounds>(w.packed_q + lane, k + i * k_stride, k_stride, depth,
-                                     w.scores + (t + i) * kTileRows + lane, w.row_max + lane, w.row_min + lane);
+        score_tile<T, NV, R, Bounds, Minor>(w.packed_q + lane, rows, k.stride, depth, w.scores + at * kTileRows + lane,
+                                            w.row_max + lane, w.row_min + lane);
       });
     }
-  });
+  };
+  if (!k.minor)
+    return for_groups<kScoreKeys>(count, [&]<int R>(int i) HWY_ATTR {
+      score.template operator()<R, false>(t + i, k.first + (t + i) * k.stride);
+    });
+  for (int end = t + count, n; t < end; t += n) {
+    n = std::min(end - t, kMinorKeys - t % kMinorKeys);
+    for_groups<kScoreKeys>(
+        n, [&]<int R>(int i) HWY_ATTR { score.template operator()<R, true>(t + i, k.minor_row(t + i, depth)); });
+  }
 }
 
 // Rows of keys and values that come next, to be brought near while the products of this block run: the hardware alone

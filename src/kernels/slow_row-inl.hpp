@@ -42,7 +42,7 @@ struct SlowRow {
     const T *q = run.q_row(row), *k = run.k_row(j);
     Wide<T> s = 0;
     for (std::int64_t x = 0; x < a.head_dim; ++x)
-      s += static_cast<Wide<T>>(q[x * a.q_strides.d]) * static_cast<Wide<T>>(k[x * a.k_strides.d]);
+      s += static_cast<Wide<T>>(q[x * a.q_strides.d]) * static_cast<Wide<T>>(k[x * run.k_step()]);
     s *= static_cast<Wide<T>>(a.scale);
     if (a.softcap > 0) {
       if constexpr (sizeof(T) == 4)

@@ -52,7 +52,7 @@ template <class T>
 void stats_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w, const StatsRows<T>& stats) {
   FinishedTile<T> tile(a, rows, w);
   const TileRun<T>& run = tile.run;
-  const std::int64_t keys = a.visibility.keys(rows.b);
+  const std::int64_t first = a.visibility.first_key(rows.b), keys = a.visibility.keys(rows.b) - first;
   double log_z[kTileRows];  // of usual rows
   for (int row = 0; row < run.count; ++row) {
     const std::int64_t r = rows.begin + row;
@@ -66,8 +66,8 @@ void stats_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w
     std::fill_n(stats.top_probs + r * stats.top, stats.top, T{0});
     if (!tile.takes_mean(row)) continue;
     const T equal = static_cast<T>(1 / static_cast<Wide<T>>(keys));
-    for (std::int64_t j = 0; j < keys; ++j) count_weight<T>(stats, r, r % a.group, a.kv_len, j, equal);
-    if (keys) stats.entropy[r] = std::log(static_cast<double>(keys));
+    for (std::int64_t j = first; j < first + keys; ++j) count_weight<T>(stats, r, r % a.group, a.kv_len, j, equal);
+    if (keys > 0) stats.entropy[r] = std::log(static_cast<double>(keys));
   }
   TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
     tile.for_weights(begin, end, [&](int row, std::int64_t key, int t) {

@@ -39,11 +39,22 @@ struct TileRun {
   const T* q_row(int row) const {
     return a.q + rows.b * a.q_strides.b + head(row) * a.q_strides.h + query(row) * a.q_strides.t;
   }
-  const T* k_row(std::int64_t j) const {
-    return a.k + rows.b * a.k_strides.b + rows.hk * a.k_strides.h + j * a.k_strides.t;
+  // Key j and its value; their elements are k_step() and v_step() apart.
+  const T* k_row(std::int64_t j) const { return k_row(rows.b, rows.hk, j); }
+  const T* v_row(std::int64_t j) const { return v_row(rows.b, rows.hk, j); }
+  const T* k_row(std::int64_t b, std::int64_t hk, std::int64_t j) const {
+    if (a.blocks) return head_of_block(b, hk, j) + a.blocks->key_offset(j % kKeyBlock, 0);
+    return a.k + b * a.k_strides.b + hk * a.k_strides.h + j * a.k_strides.t;
   }
-  const T* v_row(std::int64_t j) const {
-    return a.v + rows.b * a.v_strides.b + rows.hk * a.v_strides.h + j * a.v_strides.t;
+  const T* v_row(std::int64_t b, std::int64_t hk, std::int64_t j) const {
+    if (a.blocks) return head_of_block(b, hk, j) + a.blocks->value_offset(j % kKeyBlock, 0);
+    return a.v + b * a.v_strides.b + hk * a.v_strides.h + j * a.v_strides.t;
+  }
+  std::int64_t k_step() const { return a.blocks ? kMinorKeys : a.k_strides.d; }
+  std::int64_t v_step() const { return a.blocks ? 1 : a.v_strides.d; }
+  std::int64_t v_stride() const { return a.blocks ? a.blocks->value_dim : a.v_strides.t; }  // from value to value
+  const T* head_of_block(std::int64_t b, std::int64_t hk, std::int64_t j) const {
+    return a.blocks->block[b * a.blocks->per_sequence + j / kKeyBlock] + hk * a.blocks->head_size();
   }
   T* out_row(int row) const {
     return a.out + rows.b * a.out_strides.b + head(row) * a.out_strides.h + query(row) * a.out_strides.t;
@@ -202,12 +213,20 @@ struct TileRun {
     partial(block.full_end, block.end);
   }
 
+  // Where the keys of the block lie, rows dense or copied.
+  BlockKeys<T> keys_of(const Block& block) const {
+    if (a.blocks) return {head_of_block(rows.b, rows.hk, block.origin), 0, true};
+    BlockKeys<T> keys;
+    keys.first = dense(k_row(block.origin + block.begin), a.k_strides.t, a.k_strides.d, block.end - block.begin,
+                       a.head_dim, keys.stride);
+    keys.first -= block.begin * keys.stride;
+    return keys;
+  }
+
   // Scores of the block into w.scores, maxima into w.row_max.
   void score_block(const Block& block) const {
     const int keys = block.end - block.begin;
-    std::int64_t stride = 0;
-    const T* k = dense(k_row(block.origin + block.begin), a.k_strides.t, a.k_strides.d, keys, a.head_dim, stride) -
-                 block.begin * stride;
+    const BlockKeys<T> k = keys_of(block);
     if (modifiers.bias) {
       const T* bias_rows[kTileRows];
       const Visibility<T>& v = a.visibility;
@@ -221,13 +240,12 @@ struct TileRun {
       w.distance[lane] = static_cast<T>(a.visibility.position(rows.b, query(row_of(lane))) - block.origin);
     for_stretches(block, [&](int t, int n, int from, int to, const std::uint64_t* seen) HWY_ATTR {
       const bool conditions = seen || modifiers.any();
-      const T* const rows_k = k + t * stride;
       if (key_lanes)
-        score_few<T>(w, count, rows_k, stride, t, n, a.head_dim, !conditions, values_of(block.origin + t));
+        score_few<T>(w, count, k, t, n, a.head_dim, !conditions, values_of(block.origin + t));
       else if (conditions)
-        score_keys<T, false>(w, from, to, rows_k, stride, t, n, a.head_dim);
+        score_keys<T, false>(w, from, to, k, t, n, a.head_dim);
       else
-        score_keys<T, true>(w, from, to, rows_k, stride, t, n, a.head_dim);
+        score_keys<T, true>(w, from, to, k, t, n, a.head_dim);
       if (conditions) condition<T>(modifiers, seen, t, n, from, to, w);
     });
   }
@@ -266,7 +284,7 @@ struct TileRun {
   // The values of keys from `key` on.
   Ahead values_of(std::int64_t key) const {
     Ahead ahead;
-    if (a.value_dim > 0) ahead.add(0, v_row(key), a.v_strides.t, a.value_dim);
+    if (a.value_dim > 0) ahead.add(0, v_row(key), v_stride(), a.value_dim);
     return ahead;
   }
 
@@ -279,18 +297,19 @@ struct TileRun {
       key = std::max<std::int64_t>(a.visibility.range(at.b, rows.next_begin / a.group).begin, 0);
     }
     Ahead ahead;
-    ahead.add(0, a.k + at.b * a.k_strides.b + at.hk * a.k_strides.h + key * a.k_strides.t, a.k_strides.t, a.head_dim);
+    if (a.blocks && key >= a.visibility.keys(at.b)) return ahead;  // there is no such block
+    // The keys of a cache's block follow each other, whole.
+    ahead.add(0, k_row(at.b, at.hk, a.blocks ? key / kKeyBlock * kKeyBlock : key),
+              a.blocks ? a.head_dim : a.k_strides.t, a.head_dim);
     if (!key_lanes)  // which brings values near while it scores their keys
-      ahead.add(1, a.v + at.b * a.v_strides.b + at.hk * a.v_strides.h + key * a.v_strides.t, a.v_strides.t,
-                a.value_dim);
+      ahead.add(1, v_row(at.b, at.hk, key), v_stride(), a.value_dim);
     return ahead;
   }
 
   OutputStep<T> output_step(const Block& block, bool first, const T* rescale) const {
     OutputStep<T> step;
     const int keys = block.end - block.begin;
-    const T* v =
-        dense(v_row(block.origin + block.begin), a.v_strides.t, a.v_strides.d, keys, a.value_dim, step.v_stride);
+    const T* v = dense(v_row(block.origin + block.begin), v_stride(), v_step(), keys, a.value_dim, step.v_stride);
     step.v = v - block.begin * step.v_stride;
     step.keys = {block.begin, block.full_begin, block.full_end, block.end};
     step.seen = w.seen;
