@@ -1,34 +1,26 @@
-// Memory of the workers of one call.
+// Memory of the workers of one call of attention.
 #pragma once
 
-#include <cstddef>
-#include <new>
 #include <vector>
 
 #include "src/attention_plan.hpp"
+#include "src/worker_memory.hpp"
 
 namespace heed {
 
-// One Workspace per worker, allocated before any work starts, so that a failure leaves the outputs alone.
+// One Workspace per worker.
 template <class T>
 class Workspaces {
  public:
-  Workspaces(const AttentionPlan& plan, const kernels::AttentionArgs<T>& args)
-      : memory_(static_cast<T*>(::operator new(
-            static_cast<std::size_t>(plan.workers) * static_cast<std::size_t>(plan.workspace) * sizeof(T),
-            kAlignment))) {
+  Workspaces(const AttentionPlan& plan, const kernels::AttentionArgs<T>& args) : memory_(plan.workers, plan.workspace) {
     for (int worker = 0; worker < plan.workers; ++worker)
-      workspaces_.push_back(workspace_at(memory_ + worker * plan.workspace, plan, args));
+      workspaces_.push_back(workspace_at(memory_.of(worker), plan, args));
   }
-  ~Workspaces() { ::operator delete(memory_, kAlignment); }
-  Workspaces(const Workspaces&) = delete;
-  Workspaces& operator=(const Workspaces&) = delete;
 
   kernels::Workspace<T>& operator[](int worker) { return workspaces_[static_cast<std::size_t>(worker)]; }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector
-  T* memory_;
+  WorkerMemory<T> memory_;
   std::vector<kernels::Workspace<T>> workspaces_;
 };
 

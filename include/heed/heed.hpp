@@ -6,6 +6,7 @@
 #include <heed/attention_explain.hpp>
 #include <heed/attention_stats.hpp>
 #include <heed/error.hpp>
+#include <heed/linear.hpp>
 #include <heed/mask.hpp>
 #include <heed/merge.hpp>
 #include <heed/npy.hpp>

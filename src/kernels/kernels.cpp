@@ -42,6 +42,7 @@
 #endif
 
 #include "src/kernels/attention-inl.hpp"
+#include "src/kernels/linear-inl.hpp"
 #include "src/kernels/peak-inl.hpp"
 #include "src/kernels/stats-inl.hpp"
 
@@ -62,7 +63,7 @@ void each(const T* x, std::size_t count, T* y) {
 
 template <class T>
 TypedKernels<T> typed_kernels() {
-  return {&attention_tile<T>, &attention_chunk<T>, &merge_states<T>,  &stats_tile<T>,
+  return {&attention_tile<T>, &attention_chunk<T>, &merge_states<T>,  &stats_tile<T>, &linear_task<T>,
           &each<T, exp2<T>>,  &each<T, log<T>>,    &each<T, tanh<T>>, kLanes<T>};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/kernels/args.hpp"
+#include "src/kernels/linear_args.hpp"
 
 namespace heed::kernels {
 
@@ -20,6 +21,8 @@ struct TypedKernels {
   void (*merge_states)(const TileRows&, std::int64_t count, Workspace<T>&, T* states);
   // Statistics of the rows of one tile; `stats` is that of the whole kv head.
   void (*stats_tile)(const AttentionArgs<T>&, const TileRows&, Workspace<T>&, const StatsRows<T>& stats);
+  // One part of the rows and columns of some linear layers.
+  void (*linear_task)(const LinearArgs<T>&, const LinearTask&, const LinearWorkspace<T>&);
   // y[i] = 2^x[i] for x <= 0, log(x) for x >= 1, tanh(x): the functions the others are made of, for their tests.
   void (*exp2)(const T* x, std::size_t count, T* y);
   void (*log)(const T* x, std::size_t count, T* y);

@@ -13,9 +13,9 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
-// G vectors of keys x R queries.
+// G vectors of keys x R queries. Continues: the chains go on from what is in scores.
 //   packed_q [depth][kTileRows]   rows [G][kLanes]: of keys   scores [R][kKeyBlock]
-template <class T, int G, int R>
+template <class T, int G, int R, bool Continues = false>
 HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::int64_t depth,
                                  [[maybe_unused]] Fetch fetch, T* scores) {
   const Tag<T> d;
@@ -23,7 +23,8 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
 #pragma GCC unroll 4
   for (int g = 0; g < G; ++g)
 #pragma GCC unroll 8
-    for (int i = 0; i < R; ++i) acc[g][i] = hn::Zero(d);
+    for (int i = 0; i < R; ++i)
+      acc[g][i] = Continues ? hn::Load(d, scores + i * kKeyBlock + g * kLanes<T>) : hn::Zero(d);
   const auto add = [&](int g, std::int64_t x, Vec<T> column) HWY_ATTR {
 #pragma GCC unroll 8
     for (int i = 0; i < R; ++i) acc[g][i] = hn::MulAdd(column, set<T>(packed_q[x * kTileRows + i]), acc[g][i]);

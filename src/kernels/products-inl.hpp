@@ -71,10 +71,10 @@ struct BlockKeys {
 };
 
 // NV vectors of queries x R keys, one fused chain over d each. Bounds: also moves the largest and smallest score per
-// row.
+// row. Continues: the chains go on from what is in scores.
 //   packed_q [depth][kTileRows]   k [R][depth], rows k_stride apart, or if Minor [depth][kMinorKeys]
 //   scores [R][kTileRows]
-template <class T, int NV, int R, bool Bounds, bool Minor>
+template <class T, int NV, int R, bool Bounds, bool Minor, bool Continues = false>
 HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_stride, std::int64_t depth, T* scores,
                              T* row_max, T* row_min) {
   const Tag<T> d;
@@ -82,7 +82,8 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) acc[i][j] = hn::Zero(d);
+    for (int j = 0; j < NV; ++j)
+      acc[i][j] = Continues ? hn::Load(d, scores + i * kTileRows + j * kLanes<T>) : hn::Zero(d);
   for (std::int64_t x = 0; x < depth; ++x) {
     Vec<T> q[NV];
 #pragma GCC unroll 8
