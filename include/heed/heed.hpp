@@ -6,9 +6,11 @@
 #include <heed/attention_explain.hpp>
 #include <heed/attention_stats.hpp>
 #include <heed/error.hpp>
+#include <heed/kv_cache.hpp>
 #include <heed/linear.hpp>
 #include <heed/mask.hpp>
 #include <heed/merge.hpp>
+#include <heed/multi_head_attention.hpp>
 #include <heed/npy.hpp>
 #include <heed/runtime.hpp>
 #include <heed/safetensors.hpp>
