@@ -24,7 +24,7 @@ constexpr std::int64_t kColumnStep = kTileRows;
 
 // What a call will do: pure integers.
 struct LinearPlan {
-  std::int64_t rows = 0, columns = 0;         // of all
+  std::int64_t rows = 0, columns = 0;          // of all
   std::int64_t row_step = 1, column_step = 1;  // of a task
   std::int64_t row_tasks = 0, column_tasks = 0;
   std::int64_t packed = 0, sums = 0, workspace = 0;  // elements per worker
@@ -51,7 +51,8 @@ LinearPlan plan_linear(const kernels::LinearArgs<T>& a, int threads) {
   const int worth = static_cast<int>(std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
   plan.row_step = std::min(plan.rows, std::int64_t{kLinearTiles} * kTileRows);
   plan.row_tasks = plan.rows == 0 ? 0 : parts(plan.rows, plan.row_step);
-  const std::int64_t wanted = worth == 1 ? 1 : parts(worth * kTasksPerWorker, std::max<std::int64_t>(plan.row_tasks, 1));
+  const std::int64_t wanted =
+      worth == 1 ? 1 : parts(worth * kTasksPerWorker, std::max<std::int64_t>(plan.row_tasks, 1));
   const std::int64_t fair = parts(parts(plan.columns, wanted), kColumnStep) * kColumnStep;
   plan.column_step = std::clamp(fair, kColumnStep, kLinearColumns);
   plan.column_tasks = parts(plan.columns, plan.column_step);
@@ -114,7 +115,8 @@ template void run_linear(TensorView<const double, 3>, std::span<const LinearPart
 namespace {
 
 template <class T>
-void linear_of(TensorView<const T, 3> x, TensorView<const T, 2> w, TensorView<T, 3> y, const LinearOptions<T>& options) {
+void linear_of(TensorView<const T, 3> x, TensorView<const T, 2> w, TensorView<T, 3> y,
+               const LinearOptions<T>& options) {
   constexpr std::string_view name = "linear";
   check_view(name, "x", x);
   const std::int64_t out = w.shape[0];

@@ -68,7 +68,8 @@ TYPED_TEST(Linear, EverySize_IsTheChainInOrder) {
   Random random(91);
   const std::vector<std::int64_t> rows{0, 1, 2, 4, 5, 6, 7, 16, 17, 47, 48, 49, 95, 96, 97, 101};
   for (const std::int64_t len : rows)
-    for (const auto& [in, out] : std::vector<Index<2>>{{0, 3}, {1, 1}, {5, 0}, {3, 17}, {127, 33}, {128, 8}, {129, 129}}) {
+    for (const auto& [in, out] :
+         std::vector<Index<2>>{{0, 3}, {1, 1}, {5, 0}, {3, 17}, {127, 33}, {128, 8}, {129, 129}}) {
       const Problem<TypeParam> p(random, {1, len, in}, out, random.chance(50));
       EXPECT_TRUE(same(p.got(), p.want())) << len << " " << in << " " << out;
     }

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
 
 #include "src/philox.hpp"
 #include "src/visibility.hpp"
@@ -60,6 +59,7 @@ struct KeyBlocks {
   std::int64_t per_sequence = 0;
   std::int64_t head_dim = 0, value_dim = 0;
 
+  explicit operator bool() const { return block != nullptr; }
   std::int64_t head_size() const { return kKeyBlock * (head_dim + value_dim); }
   // Of element x of key t, and of element e of value t, from where the head begins.
   std::int64_t key_offset(std::int64_t t, std::int64_t x) const {
@@ -80,7 +80,7 @@ struct AttentionArgs {
   T* maybe_lse = nullptr;      // strides.d unused
   T* maybe_weights = nullptr;  // t: query, d: key
   Strides4 q_strides, k_strides, v_strides, out_strides, lse_strides, weights_strides;
-  std::optional<KeyBlocks<T>> blocks;  // in place of k, v and their strides
+  KeyBlocks<T> blocks;  // where given, in place of k, v and their strides
   Visibility<T> visibility;
   const T* maybe_slopes = nullptr;
   std::int64_t slopes_stride = 0;

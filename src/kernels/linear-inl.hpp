@@ -143,7 +143,8 @@ void linear_task(const LinearArgs<T>& a, const LinearTask& task, const LinearWor
       for (int tile = 0; task.row_begin + tile * kTileRows < task.row_end; ++tile) {
         const std::int64_t row = task.row_begin + tile * kTileRows;
         const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, task.row_end - row));
-        body(LinearPiece<T>{a.layers[n], begin, end, tile, row, rows, w.packed + tile * kLinearDepth * kTileRows, sums});
+        body(
+            LinearPiece<T>{a.layers[n], begin, end, tile, row, rows, w.packed + tile * kLinearDepth * kTileRows, sums});
         sums += kTileRows * sums_stride(end - begin);
       }
     }

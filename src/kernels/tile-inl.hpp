@@ -43,18 +43,18 @@ struct TileRun {
   const T* k_row(std::int64_t j) const { return k_row(rows.b, rows.hk, j); }
   const T* v_row(std::int64_t j) const { return v_row(rows.b, rows.hk, j); }
   const T* k_row(std::int64_t b, std::int64_t hk, std::int64_t j) const {
-    if (a.blocks) return head_of_block(b, hk, j) + a.blocks->key_offset(j % kKeyBlock, 0);
+    if (a.blocks) return head_of_block(b, hk, j) + a.blocks.key_offset(j % kKeyBlock, 0);
     return a.k + b * a.k_strides.b + hk * a.k_strides.h + j * a.k_strides.t;
   }
   const T* v_row(std::int64_t b, std::int64_t hk, std::int64_t j) const {
-    if (a.blocks) return head_of_block(b, hk, j) + a.blocks->value_offset(j % kKeyBlock, 0);
+    if (a.blocks) return head_of_block(b, hk, j) + a.blocks.value_offset(j % kKeyBlock, 0);
     return a.v + b * a.v_strides.b + hk * a.v_strides.h + j * a.v_strides.t;
   }
   std::int64_t k_step() const { return a.blocks ? kMinorKeys : a.k_strides.d; }
   std::int64_t v_step() const { return a.blocks ? 1 : a.v_strides.d; }
-  std::int64_t v_stride() const { return a.blocks ? a.blocks->value_dim : a.v_strides.t; }  // from value to value
+  std::int64_t v_stride() const { return a.blocks ? a.blocks.value_dim : a.v_strides.t; }  // from value to value
   const T* head_of_block(std::int64_t b, std::int64_t hk, std::int64_t j) const {
-    return a.blocks->block[b * a.blocks->per_sequence + j / kKeyBlock] + hk * a.blocks->head_size();
+    return a.blocks.block[b * a.blocks.per_sequence + j / kKeyBlock] + hk * a.blocks.head_size();
   }
   T* out_row(int row) const {
     return a.out + rows.b * a.out_strides.b + head(row) * a.out_strides.h + query(row) * a.out_strides.t;
