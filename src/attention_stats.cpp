@@ -5,14 +5,13 @@
 
 #include "src/active_kernels.hpp"
 #include "src/attention_plan.hpp"
+#include "src/attention_run.hpp"
 #include "src/check.hpp"
 #include "src/parallel.hpp"
 #include "src/workspaces.hpp"
 
 namespace heed {
 namespace {
-
-constexpr std::string_view kName = "attention_stats";
 
 // Statistics of the rows of one kv head, and the memory behind them.
 template <class T>
@@ -33,34 +32,6 @@ struct HeadStats {
             key_mass.data(), top_keys.data(), top_probs.data(), top};
   }
 };
-
-template <class T>
-void check_outputs(const kernels::AttentionArgs<T>& a, const AttentionStatsOutputs<T>& stats,
-                   const std::vector<NamedView>& inputs) {
-  std::vector<NamedView> outputs;
-  // `last`: q_len or kv_len. Views of rank 4 have one more axis, of any size.
-  const auto check = [&](std::string_view name, const auto& view, std::int64_t last, std::string_view axes) {
-    if (!view) return;
-    const AnyView any(*view);
-    std::vector<std::int64_t> shape = any.shape;
-    shape[0] = a.batch, shape[1] = a.q_heads, shape[2] = last;
-    check_shape(kName, name, any, shape, axes);
-    outputs.push_back({name, any});
-  };
-  check("entropy", stats.entropy, a.q_len, "(batch, q_heads, q_len)");
-  check("max_prob", stats.max_prob, a.q_len, "(batch, q_heads, q_len)");
-  check("argmax", stats.argmax, a.q_len, "(batch, q_heads, q_len)");
-  check("lse", stats.lse, a.q_len, "(batch, q_heads, q_len)");
-  check("first_key_mass", stats.first_key_mass, a.q_len, "(batch, q_heads, q_len)");
-  check("key_mass", stats.key_mass, a.kv_len, "(batch, q_heads, kv_len)");
-  check("top_keys", stats.top_keys, a.q_len, "(batch, q_heads, q_len, n)");
-  check("top_probs", stats.top_probs, a.q_len, "(batch, q_heads, q_len, n)");
-  if (stats.top_keys && stats.top_probs && stats.top_keys->shape[3] != stats.top_probs->shape[3])
-    fail(kName, "top_probs",
-         "n " + std::to_string(stats.top_probs->shape[3]) + " is not the n " +
-             std::to_string(stats.top_keys->shape[3]) + " of top_keys");
-  check_overlap(kName, inputs, outputs);
-}
 
 // Copies the statistics of kv head hk of sequence b to where the caller wants them.
 template <class T>
@@ -86,19 +57,12 @@ void write_stats(const kernels::AttentionArgs<T>& a, const HeadStats<T>& head, s
   }
 }
 
-template <class T>
-void stats_of(TensorView<const T, 4> q, TensorView<const T, 4> k, const AttentionStatsOutputs<T>& stats,
-              const AttentionOptions<T>& options) {
-  kernels::AttentionArgs<T> a = check_attention(kName, q, k, options);
-  if (options.lse) fail(kName, "lse", "given among the options; ask for it among the statistics");
-  if (options.weights) fail(kName, "weights", "given among the options; attention returns them");
-  std::vector<NamedView> inputs = option_inputs(options);
-  inputs.insert(inputs.end(), {{"q", q}, {"k", k}});
-  check_outputs(a, stats, inputs);
-  a.dropout = {};
+}  // namespace
 
+template <class T>
+void run_stats(const kernels::AttentionArgs<T>& a, const AttentionStatsOutputs<T>& stats, int threads) {
   const kernels::TypedKernels<T>& kernels = active_kernels().of<T>();
-  AttentionPlan plan = plan_attention(a, check_threads(kName, options.threads));
+  AttentionPlan plan = plan_attention(a, threads);
   // The mass of a key is summed over all queries in order: one task is a whole kv head.
   const std::int64_t heads = a.batch * a.kv_heads;
   plan.workers = static_cast<int>(std::min<std::int64_t>(plan.workers, std::max<std::int64_t>(heads, 1)));
@@ -112,6 +76,18 @@ void stats_of(TensorView<const T, 4> q, TensorView<const T, 4> k, const Attentio
       kernels.stats_tile(a, plan.tile(task * plan.tiles + tile), workspaces[worker], head.rows());
     write_stats(a, head, task / a.kv_heads, task % a.kv_heads, stats);
   });
+}
+
+template void run_stats(const kernels::AttentionArgs<float>&, const AttentionStatsOutputs<float>&, int);
+template void run_stats(const kernels::AttentionArgs<double>&, const AttentionStatsOutputs<double>&, int);
+
+namespace {
+
+template <class T>
+void stats_of(TensorView<const T, 4> q, TensorView<const T, 4> k, const AttentionStatsOutputs<T>& stats,
+              const AttentionOptions<T>& options) {
+  const AttentionCall<T> call = check_stats_call("attention_stats", q, k, stats, options);
+  run_stats(call.args, stats, call.threads);
 }
 
 }  // namespace

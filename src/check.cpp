@@ -48,6 +48,34 @@ void check_score_view(Caller caller, std::string_view argument, const AttentionS
   check_view(caller, argument, any);
 }
 
+template <class T>
+void check_stats_outputs(Caller caller, const kernels::AttentionArgs<T>& a, const AttentionStatsOutputs<T>& stats,
+                         const std::vector<NamedView>& inputs) {
+  std::vector<NamedView> outputs;
+  // `last`: q_len or kv_len. Views of rank 4 have one more axis, of any size.
+  const auto check = [&](std::string_view name, const auto& view, std::int64_t last, std::string_view axes) {
+    if (!view) return;
+    const AnyView any(*view);
+    std::vector<std::int64_t> shape = any.shape;
+    shape[0] = a.batch, shape[1] = a.q_heads, shape[2] = last;
+    check_shape(caller, name, any, shape, axes);
+    outputs.push_back({name, any});
+  };
+  check("entropy", stats.entropy, a.q_len, "(batch, q_heads, q_len)");
+  check("max_prob", stats.max_prob, a.q_len, "(batch, q_heads, q_len)");
+  check("argmax", stats.argmax, a.q_len, "(batch, q_heads, q_len)");
+  check("lse", stats.lse, a.q_len, "(batch, q_heads, q_len)");
+  check("first_key_mass", stats.first_key_mass, a.q_len, "(batch, q_heads, q_len)");
+  check("key_mass", stats.key_mass, a.kv_len, "(batch, q_heads, kv_len)");
+  check("top_keys", stats.top_keys, a.q_len, "(batch, q_heads, q_len, n)");
+  check("top_probs", stats.top_probs, a.q_len, "(batch, q_heads, q_len, n)");
+  if (stats.top_keys && stats.top_probs && stats.top_keys->shape[3] != stats.top_probs->shape[3])
+    fail(caller, "top_probs",
+         "n " + std::to_string(stats.top_probs->shape[3]) + " is not the n " +
+             std::to_string(stats.top_keys->shape[3]) + " of top_keys");
+  check_overlap(caller, inputs, outputs);
+}
+
 }  // namespace
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -233,6 +261,19 @@ AttentionCall<T> check_attention_call(Caller caller, const TensorView<const T, 4
   return {a, check_threads(caller, options.threads)};
 }
 
+template <class T>
+AttentionCall<T> check_stats_call(Caller caller, const TensorView<const T, 4>& q, const TensorView<const T, 4>& k,
+                                  const AttentionStatsOutputs<T>& stats, const AttentionOptions<T>& options) {
+  kernels::AttentionArgs<T> a = check_attention(caller, q, k, options);
+  if (options.lse) fail(caller, "lse", "given among the options; ask for it among the statistics");
+  if (options.weights) fail(caller, "weights", "given among the options; attention returns them");
+  std::vector<NamedView> inputs = option_inputs(options);
+  inputs.insert(inputs.end(), {{"q", q}, {"k", k}});
+  check_stats_outputs(caller, a, stats, inputs);
+  a.dropout = {};
+  return {a, check_threads(caller, options.threads)};
+}
+
 template Visibility<float> check_visibility(Caller, const AttentionShape&, const AttentionOptions<float>&);
 template Visibility<double> check_visibility(Caller, const AttentionShape&, const AttentionOptions<double>&);
 template kernels::AttentionArgs<float> check_attention(Caller, const TensorView<const float, 4>&,
@@ -251,5 +292,11 @@ template AttentionCall<double> check_attention_call(Caller, const TensorView<con
                                                     const TensorView<const double, 4>&,
                                                     const TensorView<const double, 4>&, const TensorView<double, 4>&,
                                                     const AttentionOptions<double>&);
+template AttentionCall<float> check_stats_call(Caller, const TensorView<const float, 4>&,
+                                               const TensorView<const float, 4>&, const AttentionStatsOutputs<float>&,
+                                               const AttentionOptions<float>&);
+template AttentionCall<double> check_stats_call(Caller, const TensorView<const double, 4>&,
+                                                const TensorView<const double, 4>&,
+                                                const AttentionStatsOutputs<double>&, const AttentionOptions<double>&);
 
 }  // namespace heed

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <heed/attention.hpp>
+#include <heed/attention_stats.hpp>
 #include <heed/error.hpp>
 #include <optional>
 #include <string>
@@ -92,6 +93,10 @@ template <class T>
 AttentionCall<T> check_attention_call(Caller caller, const TensorView<const T, 4>& q, const TensorView<const T, 4>& k,
                                       const TensorView<const T, 4>& v, const TensorView<T, 4>& out,
                                       const AttentionOptions<T>& options);
+// Likewise one of attention_stats; the outputs are the caller's to write.
+template <class T>
+AttentionCall<T> check_stats_call(Caller caller, const TensorView<const T, 4>& q, const TensorView<const T, 4>& k,
+                                  const AttentionStatsOutputs<T>& stats, const AttentionOptions<T>& options);
 
 template <std::size_t Rank>
 kernels::Strides4 strides4(const std::array<std::int64_t, Rank>& strides) {
