@@ -84,6 +84,9 @@ class KVCache {
     std::int64_t begin = 0, end = 0;
     std::vector<std::shared_ptr<T[]>> blocks;
   };
+  std::int64_t held(const Sequence& s) const;          // its length
+  static void evict(Sequence& s, std::int64_t begin);  // all tokens before, and blocks that hold no others
+  void keep(Sequence& s, std::int64_t length) const;   // the first so many of the held ones
 
   KVCacheOptions options_;
   std::vector<Sequence> sequences_;
