@@ -19,15 +19,16 @@ std::int64_t blocks_up_to(std::int64_t tokens) {
   return (tokens + kKeyBlock - 1) / kKeyBlock;
 }
 
+// Where things lie in a block of such a cache.
 template <class T>
-std::int64_t head_size(const KVCacheOptions& o) {
-  return kernels::KeyBlocks<T>::head_size(o.head_dim, o.value_dim.value_or(o.head_dim));
+kernels::KeyBlocks<T> layout_of(const KVCacheOptions& o) {
+  return {.head_dim = o.head_dim, .value_dim = o.value_dim.value_or(o.head_dim)};
 }
 
 // All zeros: vectors of keys are loaded whole, also where only some of their lanes hold a token.
 template <class T>
 Block<T> new_block(const KVCacheOptions& o) {
-  const auto size = static_cast<std::size_t>(o.kv_heads * head_size<T>(o));
+  const auto size = static_cast<std::size_t>(o.kv_heads * layout_of<T>(o).head_size());
   T* const memory = CacheLineAllocator<T>().allocate(size);
   std::fill_n(memory, size, T{0});
   return {memory, [size](T* block) { CacheLineAllocator<T>().deallocate(block, size); }};
@@ -42,53 +43,60 @@ bool is_own(const Block<T>& block) {
   return true;
 }
 
-// Tokens of one kv head: k (tokens, head_dim) into and v (tokens, value_dim) behind the keys of `head`, from slot on.
+// Puts tokens of one kv head, k (tokens, head_dim) and v (tokens, value_dim), into its part of a block, from slot on.
 template <class T>
-void write_tokens(T* head, std::int64_t slot, const TensorView<const T, 2>& k, const TensorView<const T, 2>& v) {
-  const auto [tokens, head_dim] = k.shape;
+void write_tokens(const kernels::KeyBlocks<T>& layout, T* head, std::int64_t slot, const TensorView<const T, 2>& k,
+                  const TensorView<const T, 2>& v) {
+  const std::int64_t tokens = k.shape[0];
   // As many rows at a time as lie side by side: each line of the block is written once, each row is read in order.
   for (std::int64_t t = 0, end = 0; t < tokens; t = end) {
     end = std::min(tokens, t + kMinorKeys - (slot + t) % kMinorKeys);
-    for (std::int64_t x = 0; x < head_dim; ++x) {
-      T* const keys = head + kernels::KeyBlocks<T>::key_offset(slot + t, x, head_dim);
+    for (std::int64_t x = 0; x < layout.head_dim; ++x) {
+      T* const keys = head + layout.key_offset(slot + t, x);
       for (std::int64_t n = t; n < end; ++n) keys[n - t] = k(n, x);
     }
   }
-  T* value = head + kKeyBlock * head_dim + slot * v.shape[1];
+  T* value = head + layout.value_offset(slot, 0);
   for (std::int64_t t = 0; t < tokens; ++t)
-    for (std::int64_t x = 0; x < v.shape[1]; ++x) *value++ = v(t, x);
+    for (std::int64_t e = 0; e < layout.value_dim; ++e) *value++ = v(t, e);
 }
 
 // The other way round.
 template <class T>
-void read_tokens(const T* head, std::int64_t slot, const TensorView<T, 2>& k, const TensorView<T, 2>& v) {
-  const auto [tokens, head_dim] = k.shape;
+void read_tokens(const kernels::KeyBlocks<T>& layout, const T* head, std::int64_t slot, const TensorView<T, 2>& k,
+                 const TensorView<T, 2>& v) {
+  const std::int64_t tokens = k.shape[0];
   for (std::int64_t t = 0; t < tokens; ++t)
-    for (std::int64_t x = 0; x < head_dim; ++x)
-      k(t, x) = head[kernels::KeyBlocks<T>::key_offset(slot + t, x, head_dim)];
-  const T* value = head + kKeyBlock * head_dim + slot * v.shape[1];
+    for (std::int64_t x = 0; x < layout.head_dim; ++x) k(t, x) = head[layout.key_offset(slot + t, x)];
+  const T* value = head + layout.value_offset(slot, 0);
   for (std::int64_t t = 0; t < tokens; ++t)
-    for (std::int64_t x = 0; x < v.shape[1]; ++x) v(t, x) = *value++;
+    for (std::int64_t e = 0; e < layout.value_dim; ++e) v(t, e) = *value++;
 }
 
 // Slots begin … end - 1 of every head, in whole groups of neighbouring keys.
 template <class T>
-void copy_slots(const T* from, T* to, std::int64_t begin, std::int64_t end, const KVCacheOptions& o) {
+void copy_slots(const kernels::KeyBlocks<T>& layout, std::int64_t kv_heads, const T* from, T* to, std::int64_t begin,
+                std::int64_t end) {
   begin = begin / kMinorKeys * kMinorKeys;
   end = (end + kMinorKeys - 1) / kMinorKeys * kMinorKeys;
-  const std::int64_t value_dim = o.value_dim.value_or(o.head_dim), values = kKeyBlock * o.head_dim;
-  for (std::int64_t hk = 0; hk < o.kv_heads; ++hk, from += head_size<T>(o), to += head_size<T>(o)) {
-    std::copy(from + begin * o.head_dim, from + end * o.head_dim, to + begin * o.head_dim);
-    std::copy(from + values + begin * value_dim, from + values + end * value_dim, to + values + begin * value_dim);
+  const auto copy = [&](std::int64_t first, std::int64_t last) { std::copy(from + first, from + last, to + first); };
+  for (std::int64_t hk = 0; hk < kv_heads; ++hk, from += layout.head_size(), to += layout.head_size()) {
+    copy(begin * layout.head_dim, end * layout.head_dim);
+    copy(layout.value_offset(begin, 0), layout.value_offset(end, 0));
   }
 }
 
-// Tokens begin … end - 1 of sequence b and head hk.
+// (kv_heads, len, dim) of sequence b, and tokens begin … end - 1 of one of its heads.
 template <class T>
-TensorView<T, 2> tokens_of(const TensorView<T, 4>& view, std::int64_t b, std::int64_t hk, std::int64_t begin,
-                           std::int64_t end) {
+TensorView<T, 3> sequence_of(const TensorView<T, 4>& view, std::int64_t b) {
+  const auto& [batch, kv_heads, len, dim] = view.shape;
   const auto& s = view.strides;
-  return {view.data + b * s[0] + hk * s[1] + begin * s[2], {end - begin, view.shape[3]}, {s[2], s[3]}};
+  return {view.data + b * s[0], {kv_heads, len, dim}, {s[1], s[2], s[3]}};
+}
+template <class T>
+TensorView<T, 2> tokens_of(const TensorView<T, 3>& view, std::int64_t hk, std::int64_t begin, std::int64_t end) {
+  const auto& s = view.strides;
+  return {view.data + hk * s[0] + begin * s[1], {end - begin, view.shape[2]}, {s[1], s[2]}};
 }
 
 // The sequences that are asked for.
@@ -157,6 +165,7 @@ void KVCache<T>::append(TensorView<const T, 4> k, TensorView<const T, 4> v,
                std::to_string(end) + " and has a capacity of " + std::to_string(most));
   }
 
+  const kernels::KeyBlocks<T> layout = layout_of<T>(options_);
   // All memory comes first; from then on nothing fails.
   std::vector<std::vector<Block<T>>> fresh(sequences_.size());
   for (std::size_t b = 0; b < added.size(); ++b) {
@@ -172,6 +181,8 @@ void KVCache<T>::append(TensorView<const T, 4> k, TensorView<const T, 4> v,
     if (added[b] == 0) continue;
     Sequence& s = sequences_[b];
     if (options_.window) evict(s, s.end - *options_.window + 1);
+    const auto new_k = sequence_of(k, static_cast<std::int64_t>(b)),
+               new_v = sequence_of(v, static_cast<std::int64_t>(b));
     auto next = fresh[b].begin();
     for (std::int64_t done = 0, part = 0; done < added[b]; done += part, s.end += part) {
       const std::int64_t slot = s.end % kKeyBlock;
@@ -180,14 +191,14 @@ void KVCache<T>::append(TensorView<const T, 4> k, TensorView<const T, 4> v,
         s.blocks.push_back(std::move(*next++));
       } else if (!is_own(s.blocks.back())) {
         const std::int64_t first = s.end - slot;
-        copy_slots<T>(s.blocks.back().get(), next->get(), std::max(s.begin - first, std::int64_t{0}), slot, options_);
+        copy_slots<T>(layout, options_.kv_heads, s.blocks.back().get(), next->get(),
+                      std::max<std::int64_t>(s.begin - first, 0), slot);
         s.blocks.back() = std::move(*next++);
       }
       const std::int64_t from = len - added[b] + done;
-      const auto row = static_cast<std::int64_t>(b);
       for (std::int64_t hk = 0; hk < options_.kv_heads; ++hk)
-        write_tokens(s.blocks.back().get() + hk * head_size<T>(options_), slot,
-                     tokens_of(k, row, hk, from, from + part), tokens_of(v, row, hk, from, from + part));
+        write_tokens<T>(layout, s.blocks.back().get() + hk * layout.head_size(), slot,
+                        tokens_of(new_k, hk, from, from + part), tokens_of(new_v, hk, from, from + part));
     }
   }
 }
@@ -279,7 +290,7 @@ std::int64_t KVCache<T>::bytes() const {
       if (block) blocks.push_back(block.get());
   std::sort(blocks.begin(), blocks.end());
   const auto count = std::unique(blocks.begin(), blocks.end()) - blocks.begin();
-  return count * options_.kv_heads * head_size<T>(options_) * static_cast<std::int64_t>(sizeof(T));
+  return count * options_.kv_heads * layout_of<T>(options_).head_size() * static_cast<std::int64_t>(sizeof(T));
 }
 
 template <class T>
@@ -292,17 +303,14 @@ void KVCache<T>::read(std::int64_t b, TensorView<T, 3> k, TensorView<T, 3> v) co
   check_shape(kName, "k", k, {options_.kv_heads, held(s), options_.head_dim}, "(kv_heads, length, head_dim)");
   check_shape(kName, "v", v, {options_.kv_heads, held(s), value_dim()}, "(kv_heads, length, value_dim)");
   check_overlap(kName, {}, {{"k", k}, {"v", v}});
-  const TensorView<T, 4> all_k(k.data, {1, k.shape[0], k.shape[1], k.shape[2]},
-                               {0, k.strides[0], k.strides[1], k.strides[2]});
-  const TensorView<T, 4> all_v(v.data, {1, v.shape[0], v.shape[1], v.shape[2]},
-                               {0, v.strides[0], v.strides[1], v.strides[2]});
+  const kernels::KeyBlocks<T> layout = layout_of<T>(options_);
   const std::int64_t first = s.end - held(s);
   for (std::int64_t at = first, next = 0; at < s.end; at = next) {
     next = std::min(s.end, (at / kKeyBlock + 1) * kKeyBlock);
     const T* const block = s.blocks[static_cast<std::size_t>(at / kKeyBlock)].get();
     for (std::int64_t hk = 0; hk < options_.kv_heads; ++hk)
-      read_tokens(block + hk * head_size<T>(options_), at % kKeyBlock,
-                  tokens_of(all_k, 0, hk, at - first, next - first), tokens_of(all_v, 0, hk, at - first, next - first));
+      read_tokens<T>(layout, block + hk * layout.head_size(), at % kKeyBlock,
+                     tokens_of(k, hk, at - first, next - first), tokens_of(v, hk, at - first, next - first));
   }
 }
 

@@ -14,10 +14,9 @@ struct Content {
   std::vector<std::int64_t> begins, ends;  // (batch)
   std::vector<const T*> blocks;            // [batch][per_sequence]
   std::int64_t per_sequence = 0;
-  bool evicts = false;
 
   template <class Sequence>
-  Content(const std::vector<Sequence>& sequences, bool is_rolling) : evicts(is_rolling) {
+  explicit Content(const std::vector<Sequence>& sequences) {
     std::size_t most = 0;
     for (const Sequence& s : sequences) most = std::max(most, s.blocks.size());
     per_sequence = static_cast<std::int64_t>(most);
@@ -29,10 +28,10 @@ struct Content {
     }
   }
 
-  void give(kernels::AttentionArgs<T>& args) const {
+  void give(const KVCacheOptions& o, kernels::AttentionArgs<T>& args) const {
     args.k = args.v = nullptr;
-    args.blocks = kernels::KeyBlocks<T>{blocks.data(), per_sequence};
-    if (evicts) args.visibility.kv_begins = begins.data();
+    args.blocks = kernels::KeyBlocks<T>{blocks.data(), per_sequence, o.head_dim, o.value_dim.value_or(o.head_dim)};
+    if (o.window) args.visibility.kv_begins = begins.data();
   }
 };
 
@@ -77,11 +76,11 @@ void KVCache<T>::attend(TensorView<const T, 4> q, TensorView<T, 4> out, const At
   constexpr std::string_view kName = "KVCache::attend";
   const auto batch = static_cast<std::int64_t>(sequences_.size());
   check_queries(kName, q, options_, batch);
-  const Content<T> content(sequences_, options_.window.has_value());
+  const Content<T> content(sequences_);
   AttentionCall<T> call = check_attention_call(kName, q, stand_in<T>(options_, batch, positions(), options_.head_dim),
                                                stand_in<T>(options_, batch, positions(), value_dim()), out,
                                                over(content, options_, kName, options));
-  content.give(call.args);
+  content.give(options_, call.args);
   run_attention(call.args, call.threads);
 }
 
@@ -91,10 +90,10 @@ void KVCache<T>::stats(TensorView<const T, 4> q, const AttentionStatsOutputs<T>&
   constexpr std::string_view kName = "KVCache::stats";
   const auto batch = static_cast<std::int64_t>(sequences_.size());
   check_queries(kName, q, options_, batch);
-  const Content<T> content(sequences_, options_.window.has_value());
+  const Content<T> content(sequences_);
   AttentionCall<T> call = check_stats_call(kName, q, stand_in<T>(options_, batch, positions(), options_.head_dim),
                                            stats, over(content, options_, kName, options));
-  content.give(call.args);
+  content.give(options_, call.args);
   run_stats(call.args, stats, call.threads);
 }
 
