@@ -10,67 +10,22 @@
 
 #include "support/compare.hpp"
 #include "support/problem.hpp"
+#include "support/stats.hpp"
 #include "support/strided.hpp"
 
 namespace heed::test {
 namespace {
 
-constexpr std::int64_t kTop = 4;
-
-template <class T>
-struct Stats {
-  Tensor<T, 3> entropy, max_prob, lse, first_key_mass, key_mass;
-  Tensor<std::int64_t, 3> argmax;
-  Tensor<std::int64_t, 4> top_keys;
-  Tensor<T, 4> top_probs;
-};
-
-constexpr unsigned kAll = 0xff;  // a bit for each output, in the order of the header
-
 template <class T>
 Stats<T> stats_of(const Call<T>& call, unsigned which = kAll, int threads = 1, std::int64_t top = kTop) {
-  const Index<3> rows{call.batch(), call.q_heads(), call.q_len()};
-  const Index<4> tops{rows[0], rows[1], rows[2], top};
-  const T nan = static_cast<T>(-55.5);  // what is not written shows
-  Stats<T> s;
-  AttentionStatsOutputs<T> o;
-  const auto want = [&](unsigned bit, auto& tensor, const auto& shape, auto& option) {
-    if ((which >> bit & 1) == 0) return;
-    using Element = std::remove_reference_t<decltype(*tensor.data())>;
-    tensor = std::remove_reference_t<decltype(tensor)>(shape, static_cast<Element>(nan));
-    option = tensor.view();
-  };
-  want(0, s.entropy, rows, o.entropy);
-  want(1, s.max_prob, rows, o.max_prob);
-  want(2, s.argmax, rows, o.argmax);
-  want(3, s.lse, rows, o.lse);
-  want(4, s.first_key_mass, rows, o.first_key_mass);
-  want(5, s.key_mass, Index<3>{rows[0], rows[1], call.kv_len()}, o.key_mass);
-  want(6, s.top_keys, tops, o.top_keys);
-  want(7, s.top_probs, tops, o.top_probs);
-  AttentionOptions<T> options = call.options;
-  options.threads = threads;
-  attention_stats(call.q, call.k, o, options);
-  return s;
-}
-
-template <class T>
-testing::AssertionResult same_stats(const Stats<T>& got, const Stats<T>& want) {
-  testing::AssertionResult result = testing::AssertionSuccess();
-  const auto compare = [&](const char* name, const auto& a, const auto& b) {
-    if (!result || a.size() == 0 || b.size() == 0) return;
-    if (const auto same = same_bits(a, b); !same)
-      result = testing::AssertionFailure() << name << ": " << same.message();
-  };
-  compare("entropy", got.entropy, want.entropy);
-  compare("max_prob", got.max_prob, want.max_prob);
-  compare("argmax", got.argmax, want.argmax);
-  compare("lse", got.lse, want.lse);
-  compare("first_key_mass", got.first_key_mass, want.first_key_mass);
-  compare("key_mass", got.key_mass, want.key_mass);
-  compare("top_keys", got.top_keys, want.top_keys);
-  compare("top_probs", got.top_probs, want.top_probs);
-  return result;
+  return collect_stats<T>(
+      call.q.shape, call.kv_len(),
+      [&](const AttentionStatsOutputs<T>& outputs) {
+        AttentionOptions<T> options = call.options;
+        options.threads = threads;
+        attention_stats(call.q, call.k, outputs, options);
+      },
+      which, top);
 }
 
 template <class T>
