@@ -14,7 +14,6 @@ namespace {
 
 using kernels::kKeyBlock;
 using kernels::kKeyChunk;
-using kernels::kTileRows;
 
 std::string text_of(std::int64_t number) {
   return std::to_string(number);
@@ -139,7 +138,7 @@ void explain_run(const Planned<T>& p, int thread_limit) {
   AttentionExplanation& e = p.to;
   const AttentionPlan& plan = p.plan;
   e.rows_per_kv_head = plan.rows;
-  e.tile_rows = kTileRows;
+  e.tile_rows = p.plan.tile_rows;
   e.key_block = kKeyBlock;
   e.key_chunk = kKeyChunk;
   e.chunks = (p.args.kv_len + kKeyChunk - 1) / kKeyChunk;

@@ -6,6 +6,7 @@ namespace heed {
 namespace {
 
 using kernels::kKeyBlock;
+using kernels::kRowStride;
 using kernels::kTileRows;
 
 // Sums are stored in whole vectors of the widest target: 16 floats. Also a cache line, which keeps rows apart aligned.
@@ -27,13 +28,13 @@ std::int64_t round_up(std::int64_t n, std::int64_t step) {
 
 kernels::TileRows AttentionPlan::tile(std::int64_t task) const {
   // Within a head the last tile first: under a causal mask it is the heaviest, and a light one ends the work of all.
-  const auto begin_of = [&](std::int64_t t) { return (tiles - 1 - t % tiles) * kTileRows; };
+  const auto begin_of = [&](std::int64_t t) { return (tiles - 1 - t % tiles) * tile_rows; };
   const std::int64_t head = task / tiles, begin = begin_of(task);
   const std::int64_t next = std::min(task + workers, tasks - 1), next_head = next / tiles;
   return {.b = head / kv_heads,
           .hk = head % kv_heads,
           .begin = begin,
-          .end = std::min(rows, begin + kTileRows),
+          .end = std::min(rows, begin + tile_rows),
           .next_b = next_head / kv_heads,
           .next_hk = next_head % kv_heads,
           .next_begin = begin_of(next)};
@@ -44,13 +45,14 @@ AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads)
   AttentionPlan plan;
   plan.kv_heads = args.kv_heads;
   plan.rows = args.q_len * args.group;
-  plan.tiles = (plan.rows + kTileRows - 1) / kTileRows;
+  if (plan.rows <= kTileRows) plan.tile_rows = kTileRows;
+  plan.tiles = (plan.rows + plan.tile_rows - 1) / plan.tile_rows;
   plan.tasks = args.batch * args.kv_heads * plan.tiles;
   const bool copies = !args.blocks && (args.k_strides.d != 1 || (args.value_dim > 0 && args.v_strides.d != 1));
   plan.columns = round_up(args.value_dim, kColumnStep);
   plan.copy_elements = copies ? round_up(kKeyBlock * std::max(args.head_dim, args.value_dim), kColumnStep) : 0;
-  plan.workspace =
-      kTileRows * (args.head_dim + 2 * kKeyBlock + 2 * plan.columns + kRowArrays) + kSeenElements + plan.copy_elements;
+  plan.workspace = kRowStride * (args.head_dim + 2 * kKeyBlock) + kTileRows * (2 * plan.columns + kRowArrays) +
+                   kSeenElements + plan.copy_elements;
   plan.operations = 2.0 * static_cast<double>(args.batch * args.q_heads * args.q_len) *
                     static_cast<double>(args.kv_len) * static_cast<double>(args.head_dim + args.value_dim);
   plan.worth = static_cast<int>(std::clamp(plan.operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
@@ -76,9 +78,9 @@ kernels::Workspace<T> workspace_at(T* memory, const AttentionPlan& plan, const k
     return part;
   };
   w.columns = plan.columns;
-  w.packed_q = take(kTileRows * args.head_dim);
-  w.scores = take(kTileRows * kKeyBlock);
-  w.bias = take(kTileRows * kKeyBlock);
+  w.packed_q = take(kRowStride * args.head_dim);
+  w.scores = take(kRowStride * kKeyBlock);
+  w.bias = take(kRowStride * kKeyBlock);
   w.seen = reinterpret_cast<std::uint64_t*>(take(kSeenElements));
   w.sums = take(kTileRows * plan.columns);
   w.total = take(kTileRows * plan.columns);

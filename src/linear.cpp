@@ -15,12 +15,13 @@ namespace {
 using kernels::kLinearColumns;
 using kernels::kLinearDepth;
 using kernels::kLinearTiles;
-using kernels::kTileRows;
+using kernels::kRowStride;
+using kernels::kUsualRows;
 
 // Tasks per worker, where there is work for so many: when one worker is slower the others take over.
 constexpr std::int64_t kTasksPerWorker = 4;
 // Columns of a task are a multiple of this: whole register tiles, and whole lines of y.
-constexpr std::int64_t kColumnStep = kTileRows;
+constexpr std::int64_t kColumnStep = kUsualRows;
 
 // What a call will do: pure integers.
 struct LinearPlan {
@@ -49,7 +50,7 @@ LinearPlan plan_linear(const kernels::LinearArgs<T>& a, int threads) {
   const double operations =
       2.0 * static_cast<double>(plan.rows) * static_cast<double>(a.in) * static_cast<double>(plan.columns);
   const int worth = static_cast<int>(std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
-  plan.row_step = std::min(plan.rows, std::int64_t{kLinearTiles} * kTileRows);
+  plan.row_step = std::min(plan.rows, std::int64_t{kLinearTiles} * kUsualRows);
   plan.row_tasks = plan.rows == 0 ? 0 : parts(plan.rows, plan.row_step);
   const std::int64_t wanted =
       worth == 1 ? 1 : parts(worth * kTasksPerWorker, std::max<std::int64_t>(plan.row_tasks, 1));
@@ -57,11 +58,11 @@ LinearPlan plan_linear(const kernels::LinearArgs<T>& a, int threads) {
   plan.column_step = std::clamp(fair, kColumnStep, kLinearColumns);
   plan.column_tasks = parts(plan.columns, plan.column_step);
   plan.workers = static_cast<int>(std::clamp<std::int64_t>(plan.tasks(), 1, worth));
-  const std::int64_t tile_rows = parts(plan.row_step, kTileRows) * kTileRows;
-  plan.packed = tile_rows * kLinearDepth;
+  const std::int64_t lanes = parts(plan.row_step, kUsualRows) * kRowStride;
+  plan.packed = lanes * kLinearDepth;
   // Each layer rounds its part of the columns up to whole vectors.
-  plan.sums = tile_rows * (plan.column_step + kColumnStep * a.layer_count);
-  plan.workspace = plan.packed + plan.sums + kTileRows * kTileRows;
+  plan.sums = lanes * (plan.column_step + kColumnStep * a.layer_count);
+  plan.workspace = plan.packed + plan.sums + kUsualRows * kRowStride;
   return plan;
 }
 

@@ -12,9 +12,14 @@
 
 namespace heed::kernels {
 
-// Queries of a tile: the lanes of the packed queries and of the scores. 48 is 3 AVX-512 vectors of float, the register
+// Queries of a tile, the lanes of the packed queries and of the scores: 48 is 3 AVX-512 vectors of float, the register
 // tile with the best share of the peak; 8 kv_head rows of groups 1, 2, 3, 4, 6 and 8 divide it.
-inline constexpr int kTileRows = 48;
+inline constexpr int kUsualRows = 48;
+// The most: so many rows of a kv head are one tile, or a second one would go through all keys for a few rows.
+inline constexpr int kTileRows = 64;
+// Elements from key to key in packed queries and scores. An odd number of cache lines of float: so the lines that one
+// group of rows uses spread over all of L1.
+inline constexpr int kRowStride = 80;
 // Keys per softmax step, at absolute multiples of this: part of the bit-exact contract, not to be tuned.
 inline constexpr int kKeyBlock = 128;
 // Keys after which a row's state is closed and merged, at absolute multiples of this: likewise part of the contract.
@@ -100,12 +105,12 @@ struct TileRows {
   std::int64_t next_b = 0, next_hk = 0, next_begin = 0;
 };
 
-// Memory of one worker; see plan for its size. Rows are kTileRows apart in packed_q and scores, `columns` in the sums.
+// Memory of one worker; see plan for its size. Keys are kRowStride apart, rows of sums `columns`.
 template <class T>
 struct Workspace {
-  T* packed_q;                 // [Dk][kTileRows]
-  T* scores;                   // [kKeyBlock][kTileRows]; after the softmax the weights
-  T* bias;                     // [kKeyBlock][kTileRows]: bias * log2(e)
+  T* packed_q;                 // [Dk][kRowStride]
+  T* scores;                   // [kKeyBlock][kRowStride]; after the softmax the weights
+  T* bias;                     // [kKeyBlock][kRowStride]: bias * log2(e)
   std::uint64_t* seen;         // [kKeyBlock]: bit r says whether row r sees the key
   T* kv_copy;                  // [kKeyBlock][max(Dk, Dv)]: keys or values whose last stride is not 1
   T *sums, *total;             // [kTileRows][columns]: of the chunk, of all chunks so far

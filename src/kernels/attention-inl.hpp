@@ -81,7 +81,7 @@ struct FinishedTile {
     run.score_block(block);
     for (int t = block.begin; t < block.end; ++t)
       for (int lane = 0; lane < run.vecs * kLanes<T>; lane += kLanes<T>) {
-        const int at = t * kTileRows + lane;
+        const int at = t * kRowStride + lane;
         const Vec<T> x = hn::Sub(hn::Load(d, w.scores + at), hn::Load(d, w.total_max + lane));
         hn::Store(x, d, w.bias + at);
         hn::Store(hn::Mul(exp2<T>(x), hn::Load(d, w.inverse + lane)), d, w.scores + at);
@@ -174,7 +174,7 @@ void write_weights(FinishedTile<T>& tile) {
   }
   TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
     tile.for_weights(begin, end, [&](int row, std::int64_t key, int t) {
-      run.weights_row(row)[key * a.weights_strides.d] = run.w.scores[t * kTileRows + row];
+      run.weights_row(row)[key * a.weights_strides.d] = run.w.scores[t * kRowStride + row];
     });
   });
 }

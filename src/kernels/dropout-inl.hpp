@@ -47,7 +47,7 @@ HWY_INLINE void philox_lanes(std::uint64_t seed, V (&counter)[4]) {
 
 #endif
 
-// The weights of keys 4 * quad … 4 * quad + 3, [4][kTileRows]: 0, or times the factor of the kept ones.
+// The weights of keys 4 * quad … 4 * quad + 3, [4][kRowStride]: 0, or times the factor of the kept ones.
 template <class T>
 HWY_NOINLINE void drop_quad(const Dropout& dropout, std::int64_t b, std::int64_t quad, const std::uint32_t* lane_h,
                             const std::uint32_t* lane_i, int vecs, T* weights) {
@@ -66,7 +66,7 @@ HWY_NOINLINE void drop_quad(const Dropout& dropout, std::int64_t b, std::int64_t
                                               hn::Set(du, static_cast<std::uint32_t>(b))};
       philox_lanes(dropout.seed, words);
       for (int n = 0; n < 4; ++n) {
-        T* const at = weights + n * kTileRows + lane;
+        T* const at = weights + n * kRowStride + lane;
         const auto dropped = hn::RebindMask(d, hn::Lt(words[n], bound));
         hn::Store(hn::Mul(hn::Load(d, at), hn::IfThenZeroElse(dropped, kept)), d, at);
       }
@@ -77,7 +77,7 @@ HWY_NOINLINE void drop_quad(const Dropout& dropout, std::int64_t b, std::int64_t
   for (int lane = 0; lane < vecs * kLanes<T>; ++lane) {
     const auto words = dropout.words(b, lane_h[lane], lane_i[lane], quad);
     for (int n = 0; n < 4; ++n) {
-      T& weight = weights[n * kTileRows + lane];
+      T& weight = weights[n * kRowStride + lane];
       weight *= words[static_cast<std::size_t>(n)] < threshold ? T{0} : factor;
     }
   }

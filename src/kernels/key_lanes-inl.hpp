@@ -14,7 +14,7 @@ namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
 // G vectors of keys x R queries. Continues: the chains go on from what is in scores.
-//   packed_q [depth][kTileRows]   rows [G][kLanes]: of keys   scores [R][kKeyBlock]
+//   packed_q [depth][kRowStride]   rows [G][kLanes]: of keys   scores [R][kKeyBlock]
 template <class T, int G, int R, bool Continues = false>
 HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::int64_t depth,
                                  [[maybe_unused]] Fetch fetch, T* scores) {
@@ -27,7 +27,7 @@ HWY_NOINLINE void key_lanes_tile(const T* packed_q, const T* const* rows, std::i
       acc[g][i] = Continues ? hn::Load(d, scores + i * kKeyBlock + g * kLanes<T>) : hn::Zero(d);
   const auto add = [&](int g, std::int64_t x, Vec<T> column) HWY_ATTR {
 #pragma GCC unroll 8
-    for (int i = 0; i < R; ++i) acc[g][i] = hn::MulAdd(column, set<T>(packed_q[x * kTileRows + i]), acc[g][i]);
+    for (int i = 0; i < R; ++i) acc[g][i] = hn::MulAdd(column, set<T>(packed_q[x * kRowStride + i]), acc[g][i]);
   };
   std::int64_t x = 0;
 #if HWY_TARGET != HWY_SCALAR
@@ -73,7 +73,7 @@ HWY_NOINLINE void minor_keys_tile(const T* packed_q, const T* const* keys, std::
     for (int g = 0; g < G; ++g) column[g] = held<T>(hn::LoadU(d, keys[g] + x * kMinorKeys));
 #pragma GCC unroll 8
     for (int i = 0; i < R; ++i) {
-      const Vec<T> q = set<T>(packed_q[x * kTileRows + i]);
+      const Vec<T> q = set<T>(packed_q[x * kRowStride + i]);
 #pragma GCC unroll 4
       for (int g = 0; g < G; ++g) acc[g][i] = hn::MulAdd(column[g], q, acc[g][i]);
     }
@@ -112,12 +112,12 @@ HWY_NOINLINE void score_few(const Workspace<T>& w, int few, const BlockKeys<T>& 
   }
   const T* lanes[kLanes<T>];
   for (int lane = 0; lane < kLanes<T>; ++lane) lanes[lane] = scores[std::min(lane, few - 1)] + before;
-  T* const out = w.scores + t * kTileRows;
+  T* const out = w.scores + t * kRowStride;
   pack_rows<T>(lanes, 1, count, 1, 1, out);
   if (!bounds) return;
   Vec<T> top = hn::Load(d, w.row_max), low = hn::Load(d, w.row_min);
   for (int n = 0; n < count; ++n) {
-    const Vec<T> x = hn::Load(d, out + n * kTileRows);
+    const Vec<T> x = hn::Load(d, out + n * kRowStride);
     top = hn::Max(x, top);
     low = hn::Min(x, low);
   }

@@ -21,7 +21,7 @@ struct LinearPiece {
   int tile;
   std::int64_t row_begin;  // of the tile
   int rows;
-  const T* packed;  // [depth][kTileRows]
+  const T* packed;  // [depth][kRowStride]
   T* sums;          // whose layout is that of the form that fills it
 
   int columns() const { return static_cast<int>(end - begin); }
@@ -37,7 +37,7 @@ constexpr std::int64_t sums_stride(std::int64_t columns) {
   return (columns + kSumsStep - 1) / kSumsStep * kSumsStep;
 }
 
-// sums [columns][kTileRows]: rows of x in lanes.
+// sums [columns][kRowStride]: rows of x in lanes.
 template <class T, bool Continues>
 void add_rows_in_lanes(const LinearPiece<T>& p, std::int64_t x, std::int64_t depth) {
   for_groups<kScoreKeys>(p.columns(), [&]<int R>(int i) HWY_ATTR {
@@ -51,7 +51,7 @@ void add_rows_in_lanes(const LinearPiece<T>& p, std::int64_t x, std::int64_t dep
       with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
         const int lane = j * kLanes<T>;
         score_tile<T, NV, R, false, false, Continues>(p.packed + lane, p.w_row(p.begin + i) + x, p.layer.out_stride,
-                                                      depth, p.sums + i * kTileRows + lane, nullptr, nullptr);
+                                                      depth, p.sums + i * kRowStride + lane, nullptr, nullptr);
       });
     }
   });
@@ -117,16 +117,16 @@ void write_piece(const LinearArgs<T>& a, const LinearPiece<T>& p, T* block) {
     for (int row = 0; row < p.rows; ++row) write(row, 0, p.columns(), p.sums + row * sums_stride(p.columns()));
     return;
   }
-  const int step = p.is_few() ? kKeyBlock : kTileRows;
+  const int step = p.is_few() ? kKeyBlock : kUsualRows;
   for (int column = 0; column < p.columns(); column += step) {
     const int count = std::min(step, p.columns() - column);
     if (!p.is_few()) {
-      const T* lanes[kTileRows];
-      for (int n = 0; n < kTileRows; ++n) lanes[n] = p.sums + (column + std::min(n, count - 1)) * kTileRows;
+      const T* lanes[kUsualRows];
+      for (int n = 0; n < kUsualRows; ++n) lanes[n] = p.sums + (column + std::min(n, count - 1)) * kRowStride;
       pack_rows<T>(lanes, 1, p.rows, T{1}, (count + kLanes<T> - 1) / kLanes<T>, block);
     }
     for (int row = 0; row < p.rows; ++row)
-      write(row, column, count, p.is_few() ? p.sums + column * kMost + row * kKeyBlock : block + row * kTileRows);
+      write(row, column, count, p.is_few() ? p.sums + column * kMost + row * kKeyBlock : block + row * kRowStride);
   }
 }
 
@@ -140,27 +140,27 @@ void linear_task(const LinearArgs<T>& a, const LinearTask& task, const LinearWor
       const std::int64_t begin = std::max<std::int64_t>(task.column_begin - first, 0);
       const std::int64_t end = std::min(task.column_end - first, a.layers[n].out);
       if (begin >= end) continue;
-      for (int tile = 0; task.row_begin + tile * kTileRows < task.row_end; ++tile) {
-        const std::int64_t row = task.row_begin + tile * kTileRows;
-        const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, task.row_end - row));
-        body(
-            LinearPiece<T>{a.layers[n], begin, end, tile, row, rows, w.packed + tile * kLinearDepth * kTileRows, sums});
-        sums += kTileRows * sums_stride(end - begin);
+      for (int tile = 0; task.row_begin + tile * kUsualRows < task.row_end; ++tile) {
+        const std::int64_t row = task.row_begin + tile * kUsualRows;
+        const int rows = static_cast<int>(std::min<std::int64_t>(kUsualRows, task.row_end - row));
+        body(LinearPiece<T>{a.layers[n], begin, end, tile, row, rows, w.packed + tile * kLinearDepth * kRowStride,
+                            sums});
+        sums += kRowStride * sums_stride(end - begin);
       }
     }
   };
   std::int64_t x = 0;
   do {
     const std::int64_t depth = std::min(kLinearDepth, a.in - x);
-    for (std::int64_t row = task.row_begin; row < task.row_end; row += kTileRows) {
-      const T* rows[kTileRows];
-      for (std::int64_t n = 0; n < kTileRows; ++n) {
+    for (std::int64_t row = task.row_begin; row < task.row_end; row += kUsualRows) {
+      const T* rows[kUsualRows];
+      for (std::int64_t n = 0; n < kUsualRows; ++n) {
         const std::int64_t r = std::min(row + n, task.row_end - 1);
         rows[n] = a.x + r / a.len * a.x_strides.b + r % a.len * a.x_strides.t + x * a.x_strides.d;
       }
-      const int count = static_cast<int>(std::min<std::int64_t>(kTileRows, task.row_end - row));
+      const int count = static_cast<int>(std::min<std::int64_t>(kUsualRows, task.row_end - row));
       pack_rows<T>(rows, a.x_strides.d, depth, T{1}, (count + kLanes<T> - 1) / kLanes<T>,
-                   w.packed + (row - task.row_begin) * kLinearDepth);
+                   w.packed + (row - task.row_begin) / kUsualRows * kLinearDepth * kRowStride);
     }
     for_pieces([&](const LinearPiece<T>& p) HWY_ATTR {
       if (!p.has_dense_rows())

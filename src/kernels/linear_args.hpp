@@ -36,7 +36,7 @@ struct LinearArgs {
   int layer_count = 0;
 };
 
-// At most kLinearTiles * kTileRows rows and kLinearColumns columns.
+// At most kLinearTiles * kUsualRows rows and kLinearColumns columns.
 struct LinearTask {
   std::int64_t row_begin = 0, row_end = 0, column_begin = 0, column_end = 0;
 };
@@ -44,9 +44,9 @@ struct LinearTask {
 // Memory of one worker.
 template <class T>
 struct LinearWorkspace {
-  T* packed;  // [kLinearTiles][kLinearDepth][kTileRows]
-  T* sums;    // [kLinearTiles][columns][kTileRows], or row-major by layers whose columns are dense
-  T* block;   // [kTileRows][kTileRows]
+  T* packed;  // [kLinearTiles][kLinearDepth][kRowStride]
+  T* sums;    // [kLinearTiles][columns][kRowStride], or row-major by layers whose columns are dense
+  T* block;   // [kUsualRows][kRowStride]
 };
 
 }  // namespace heed::kernels

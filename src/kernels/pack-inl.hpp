@@ -70,11 +70,11 @@ HWY_NOINLINE void pack_rows(const T* const* rows, std::int64_t stride, std::int6
       load_columns<T>(rows + lane, x, column);
 #pragma GCC unroll 4
       for (int c = 0; c < kColumns<T>; ++c)
-        hn::Store(hn::Mul(set<T>(factor), column[c]), Tag<T>(), packed + (x + c) * kTileRows + lane);
+        hn::Store(hn::Mul(set<T>(factor), column[c]), Tag<T>(), packed + (x + c) * kRowStride + lane);
     }
 #endif
   for (; x < depth; ++x)
-    for (int lane = 0; lane < vecs * kLanes<T>; ++lane) packed[x * kTileRows + lane] = factor * rows[lane][x * stride];
+    for (int lane = 0; lane < vecs * kLanes<T>; ++lane) packed[x * kRowStride + lane] = factor * rows[lane][x * stride];
 }
 
 }  // namespace

@@ -72,8 +72,8 @@ struct BlockKeys {
 
 // NV vectors of queries x R keys, one fused chain over d each. Bounds: also moves the largest and smallest score per
 // row. Continues: the chains go on from what is in scores.
-//   packed_q [depth][kTileRows]   k [R][depth], rows k_stride apart, or if Minor [depth][kMinorKeys]
-//   scores [R][kTileRows]
+//   packed_q [depth][kRowStride]   k [R][depth], rows k_stride apart, or if Minor [depth][kMinorKeys]
+//   scores [R][kRowStride]
 template <class T, int NV, int R, bool Bounds, bool Minor, bool Continues = false>
 HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_stride, std::int64_t depth, T* scores,
                              T* row_max, T* row_min) {
@@ -83,11 +83,11 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 8
     for (int j = 0; j < NV; ++j)
-      acc[i][j] = Continues ? hn::Load(d, scores + i * kTileRows + j * kLanes<T>) : hn::Zero(d);
+      acc[i][j] = Continues ? hn::Load(d, scores + i * kRowStride + j * kLanes<T>) : hn::Zero(d);
   for (std::int64_t x = 0; x < depth; ++x) {
     Vec<T> q[NV];
 #pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) q[j] = held<T>(hn::Load(d, packed_q + x * kTileRows + j * kLanes<T>));
+    for (int j = 0; j < NV; ++j) q[j] = held<T>(hn::Load(d, packed_q + x * kRowStride + j * kLanes<T>));
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
       const Vec<T> b = set<T>(Minor ? k[x * kMinorKeys + i] : k[i * k_stride + x]);
@@ -98,7 +98,7 @@ HWY_NOINLINE void score_tile(const T* packed_q, const T* k, std::int64_t k_strid
 #pragma GCC unroll 8
   for (int j = 0; j < NV; ++j) {
 #pragma GCC unroll 12
-    for (int i = 0; i < R; ++i) hn::Store(acc[i][j], d, scores + i * kTileRows + j * kLanes<T>);
+    for (int i = 0; i < R; ++i) hn::Store(acc[i][j], d, scores + i * kRowStride + j * kLanes<T>);
     if constexpr (Bounds) {
       Vec<T> top = hn::Load(d, row_max + j * kLanes<T>), low = hn::Load(d, row_min + j * kLanes<T>);
 #pragma GCC unroll 12
@@ -120,7 +120,7 @@ void score_keys(const Workspace<T>& w, int from, int to, const BlockKeys<T>& k, 
       part = next_part(to - j, kScoreVecs);
       with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
         const int lane = j * kLanes<T>;
-        score_tile<T, NV, R, Bounds, Minor>(w.packed_q + lane, rows, k.stride, depth, w.scores + at * kTileRows + lane,
+        score_tile<T, NV, R, Bounds, Minor>(w.packed_q + lane, rows, k.stride, depth, w.scores + at * kRowStride + lane,
                                             w.row_max + lane, w.row_min + lane);
       });
     }
@@ -213,7 +213,7 @@ struct OutputStep {
 
 // R rows x NV vectors of columns, of which the last has `tail` columns (all of them unless Tail). A hidden key leaves a
 // row's sums as they are, whatever its value holds.
-//   p [key][kTileRows] from `row` on   v [key][columns]   sums [R][], rows sums_stride apart, whole vectors
+//   p [key][kRowStride] from `row` on   v [key][columns]   sums [R][], rows sums_stride apart, whole vectors
 template <class T, int NV, int R, bool Tail>
 HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch fetch, const T* p, int row, const T* v,
                               int tail, T* sums, std::int64_t sums_stride) {
@@ -239,7 +239,7 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch
 #pragma GCC unroll 12
       for (int i = 0; i < R; ++i) {
         if (!(rows >> i & 1)) continue;
-        const Vec<T> a = set<T>(p[t * kTileRows + i]);
+        const Vec<T> a = set<T>(p[t * kRowStride + i]);
 #pragma GCC unroll 8
         for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(a, b[j], acc[i][j]);
       }
@@ -254,7 +254,7 @@ HWY_NOINLINE void output_tile(const OutputStep<T>& s, const KeySpan& keys, Fetch
       for (int j = 0; j < NV; ++j) b[j] = held<T>(load_v(v + t * s.v_stride, j));
 #pragma GCC unroll 12
       for (int i = 0; i < R; ++i) {
-        const Vec<T> a = set<T>(p[t * kTileRows + i]);
+        const Vec<T> a = set<T>(p[t * kRowStride + i]);
 #pragma GCC unroll 8
         for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(a, b[j], acc[i][j]);
       }

@@ -107,7 +107,7 @@ struct SlowRow {
   // Column `row` of w.scores: the final weights, at the keys of the block that the row sees.
   void fill_weights(const TileRun<T>& run, int row, const Block& block) const {
     for_visible(run, row, block.origin + block.begin, block.origin + block.end, [&](std::int64_t j) {
-      run.w.scores[(j - block.origin) * kTileRows + row] = is_nan ? kNan<T> : weight(score(run, row, j)) * inverse;
+      run.w.scores[(j - block.origin) * kRowStride + row] = is_nan ? kNan<T> : weight(score(run, row, j)) * inverse;
     });
   }
 

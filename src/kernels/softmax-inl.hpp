@@ -42,7 +42,7 @@ HWY_NOINLINE void condition(const Modifiers<T>& m, const std::uint64_t* seen, in
   for (int lane = from * kLanes<T>; lane < to * kLanes<T>; lane += kLanes<T>) {
     Vec<T> top = hn::Load(d, w.row_max + lane), low = hn::Load(d, w.row_min + lane);
     for (int key = t; key < t + count; ++key) {
-      const int at = key * kTileRows + lane;
+      const int at = key * kRowStride + lane;
       Vec<T> x = hn::Load(d, w.scores + at);
       const Vec<T> size = hn::Abs(x);
       if (m.softcap > 0) x = capped<T>(x, m.softcap);
@@ -82,12 +82,12 @@ HWY_NOINLINE void exponentiate(T* scores, int keys, const T* row_max, T* row_sum
     Vec<T> x[Keys * NV];
 #pragma GCC unroll 12
     for (int j = 0; j < Keys * NV; ++j)
-      x[j] = hn::Sub(hn::Load(d, scores + (t + j / NV) * kTileRows + j % NV * kLanes<T>), top[j % NV]);
+      x[j] = hn::Sub(hn::Load(d, scores + (t + j / NV) * kRowStride + j % NV * kLanes<T>), top[j % NV]);
     exp2<T>(x);
 #pragma GCC unroll 12
     for (int j = 0; j < Keys * NV; ++j) {
       sum[j % NV] = hn::Add(sum[j % NV], x[j]);
-      hn::Store(x[j], d, scores + (t + j / NV) * kTileRows + j % NV * kLanes<T>);
+      hn::Store(x[j], d, scores + (t + j / NV) * kRowStride + j % NV * kLanes<T>);
     }
   };
   int t = 0;
@@ -103,7 +103,7 @@ void exponentiate_keys(int t, int count, int from, int to, Workspace<T>& w) {
     part = next_part(to - j, kScoreVecs);
     with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
       const int lane = j * kLanes<T>;
-      exponentiate<T, NV>(w.scores + t * kTileRows + lane, count, w.row_max + lane, w.row_sum + lane);
+      exponentiate<T, NV>(w.scores + t * kRowStride + lane, count, w.row_max + lane, w.row_sum + lane);
     });
   }
 }
@@ -112,7 +112,8 @@ void exponentiate_keys(int t, int count, int from, int to, Workspace<T>& w) {
 template <class T>
 void clear_keys(int t, int count, int from, int to, Workspace<T>& w) {
   for (int key = t; key < t + count; ++key)
-    for (int j = from; j < to; ++j) hn::Store(hn::Zero(Tag<T>()), Tag<T>(), w.scores + key * kTileRows + j * kLanes<T>);
+    for (int j = from; j < to; ++j)
+      hn::Store(hn::Zero(Tag<T>()), Tag<T>(), w.scores + key * kRowStride + j * kLanes<T>);
 }
 
 // The maxima of a block have moved from those in w.rescale: the sums so far follow, and w.rescale becomes the factor

@@ -42,10 +42,10 @@ HWY_INLINE void count_weight(const StatsRows<T>& stats, std::int64_t r, std::int
 template <class T>
 double entropy_term(const FinishedTile<T>& tile, int row, int t, double log_z) {
   const Workspace<T>& w = tile.run.w;
-  const auto weight = static_cast<double>(w.scores[t * kTileRows + row]);
+  const auto weight = static_cast<double>(w.scores[t * kRowStride + row]);
   if (!(weight > 0)) return 0;
   if (tile.kind[row] != RowKind::usual) return -weight * std::log(weight);
-  return weight * (log_z - static_cast<double>(w.bias[t * kTileRows + row]) * kLn2);
+  return weight * (log_z - static_cast<double>(w.bias[t * kRowStride + row]) * kLn2);
 }
 
 template <class T>
@@ -72,7 +72,7 @@ void stats_tile(const AttentionArgs<T>& a, const TileRows& rows, Workspace<T>& w
   TileRun<T>::for_steps(run.some.begin, run.some.end, kKeyBlock, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
     tile.for_weights(begin, end, [&](int row, std::int64_t key, int t) {
       const std::int64_t r = rows.begin + row;
-      count_weight<T>(stats, r, r % a.group, a.kv_len, key, w.scores[t * kTileRows + row]);
+      count_weight<T>(stats, r, r % a.group, a.kv_len, key, w.scores[t * kRowStride + row]);
       stats.entropy[r] += entropy_term<T>(tile, row, t, log_z[row]);
     });
   });

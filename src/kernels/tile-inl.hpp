@@ -233,7 +233,7 @@ struct TileRun {
       for (int lane = 0; lane < vecs * kLanes<T>; ++lane)
         bias_rows[lane] = v.bias + v.offset(v.bias_strides, rows.b, head(row_of(lane)), query(row_of(lane)),
                                             block.origin + block.begin);
-      pack_rows<T>(bias_rows, v.bias_strides[3], keys, static_cast<T>(kLog2E), vecs, w.bias + block.begin * kTileRows);
+      pack_rows<T>(bias_rows, v.bias_strides[3], keys, static_cast<T>(kLog2E), vecs, w.bias + block.begin * kRowStride);
     }
     // Distances count from the start of the whole block, so that their rounding does not depend on the tile.
     for (int lane = 0; modifiers.alibi && lane < vecs * kLanes<T>; ++lane)
@@ -260,7 +260,7 @@ struct TileRun {
     const std::int64_t first_quad = (block.origin + block.begin) / 4;
     for (std::int64_t quad = first_quad; quad * 4 < block.origin + block.end; ++quad) {
       const int t = static_cast<int>(quad * 4 - block.origin);  // may lie before block.begin: weights that nobody reads
-      drop_quad<T>(a.dropout, rows.b, quad, h, i, vecs, w.scores + t * kTileRows);
+      drop_quad<T>(a.dropout, rows.b, quad, h, i, vecs, w.scores + t * kRowStride);
     }
   }
 
