@@ -21,6 +21,11 @@ struct Block {
   bool by_element = false;  // whether more than length, causal and window hides keys
 };
 
+// The lowest n bits, 0 <= n <= 64.
+inline std::uint64_t bits_below(std::int64_t n) {
+  return n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
+}
+
 // One bit per key of a block.
 struct KeyBits {
   std::uint64_t half[2] = {};  // key t is bit t % 64 of half[t / 64]
@@ -29,8 +34,7 @@ struct KeyBits {
     for (int n = 0; n < 2; ++n) {
       const std::int64_t from = std::clamp<std::int64_t>(begin - 64 * n, 0, 64),
                          to = std::clamp<std::int64_t>(end - 64 * n, 0, 64);
-      const std::uint64_t below = to == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << to) - 1;
-      if (from < to) bits.half[n] = below & ~((std::uint64_t{1} << from) - 1);
+      if (from < to) bits.half[n] = bits_below(to) & ~bits_below(from);
     }
     return bits;
   }
@@ -61,7 +65,7 @@ HWY_INLINE KeyBits bits_not(const T* from, std::int64_t stride, int count, T val
     hn::StoreMaskBits(d, hn::Not(hn::Eq(hn::LoadU(d, from + t), hn::Set(d, value))), bytes);  // Ne is false for NaN
     std::uint64_t word = 0;
     std::memcpy(&word, bytes, sizeof word);
-    if (lanes < 64) word &= (std::uint64_t{1} << (lanes % 64)) - 1;
+    word &= bits_below(lanes);
     bits.half[t / 64] |= word << (t % 64);
   }
   return bits;

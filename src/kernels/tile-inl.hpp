@@ -137,7 +137,7 @@ struct TileRun {
       const std::int64_t key = block.origin + t;
       while (first < count && range[first].end <= key) ++first;
       while (last < count && range[last].begin <= key) ++last;
-      w.seen[t] = first < last ? ((std::uint64_t{1} << last) - 1) & ~((std::uint64_t{1} << first) - 1) : 0;
+      w.seen[t] = first < last ? bits_below(last) & ~bits_below(first) : 0;
     }
     return block;
   }
