@@ -36,7 +36,8 @@ class KVCache {
 
   // Adds the tokens of k (batch, kv_heads, len, head_dim) and v (batch, kv_heads, len, value_dim), any len and strides.
   // counts (batch): sequence b takes only the last counts[b] tokens, as batches padded on the left have them; default
-  // all. A rolling cache first evicts what no query from here on sees.
+  // all. A rolling cache first evicts what no query from here on sees. Throws when one sequence would pass the
+  // capacity, and then adds to none.
   void append(TensorView<const T, 4> k, TensorView<const T, 4> v,
               std::optional<TensorView<const std::int64_t, 1>> counts = {});
 
@@ -44,14 +45,14 @@ class KVCache {
   // out (batch, q_heads, q_len, value_dim): causal unless options.causal says no, aligned bottom_right unless
   // options.align says otherwise, within options.window and that of the cache. Options as in attention but kv_lengths,
   // which the cache knows. The key axis of mask, bias, segments and weights counts positions: its extent is
-  // positions(). Evicted tokens are seen by nobody.
+  // positions(). Evicted tokens are seen by nobody, and EmptyRow::mean does not count them.
   void attend(TensorView<const T, 4> q, TensorView<T, 4> out, const AttentionOptions<T>& options = {}) const;
   // Likewise attention_stats.
   void stats(TensorView<const T, 4> q, const AttentionStatsOutputs<T>& stats,
              const AttentionOptions<T>& options = {}) const;
 
   // Keeps the first `length` tokens of each sequence, at most length(); shorter sequences stay as they are. Tokens that
-  // a rolling cache has evicted do not come back.
+  // a rolling cache has evicted do not come back, and it evicts what came before the kept ones.
   void truncate(std::int64_t length);
   // Likewise per sequence, (batch), each at most that sequence's length.
   void truncate(TensorView<const std::int64_t, 1> lengths);
