@@ -26,7 +26,8 @@ test-aarch64:  ## the tests built for 64-bit Arm, under an emulator: what NEON c
 	scripts/build aarch64
 	ctest --preset aarch64
 
-test-long: sanitize test-aarch64  ## the sanitizers and Arm, then a minute of fuzzing for each file format
+test-long: build sanitize test-aarch64  ## the sanitizers and Arm, a million operations on caches, then a minute of fuzzing for each file format
+	HEED_FUZZ_OPERATIONS=500000 ctest --preset release -R '^kv_cache_fuzz_test'
 	scripts/fuzz 60
 
 package-test: build  ## only the tests that use Heed as a stranger's project would
