@@ -125,14 +125,18 @@ class MultiHeadAttention {
   // Additions and multiplications of a call whose queries all see all keys: projections, scores, sums of values.
   double flops(std::int64_t batch, std::int64_t q_len, std::optional<std::int64_t> kv_len = {}) const;
 
-  // Replaces all weights by those of the file, whatever its WeightNames. Throws Error, and changes nothing, when one is
-  // missing or has another shape, or when the file has a bias that the module lacks.
+  // Replaces all weights by those of the file, whatever its WeightNames; views of them stay valid. Throws Error, and
+  // changes nothing, when one is missing, has another shape or no float dtype, when the file has a bias that the module
+  // lacks, or names of two WeightNames.
   void load(const std::filesystem::path& path, std::string_view prefix = "");
   // Writes a .safetensors file that load reads.
   void save(const std::filesystem::path& path, std::string_view prefix = "",
             WeightNames names = WeightNames::llama) const;
 
  private:
+  struct Zeros {};
+  MultiHeadAttention(const MultiHeadAttentionOptions& options, Zeros weights);
+
   MultiHeadAttentionOptions options_;
   Tensor<T, 2> wq_, wk_, wv_, wo_;
   Tensor<T, 1> bq_, bk_, bv_, bo_;

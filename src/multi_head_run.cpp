@@ -1,0 +1,207 @@
+#include "src/multi_head_run.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <new>
+#include <vector>
+
+#include "src/attention_run.hpp"
+#include "src/attention_stats_run.hpp"
+#include "src/check.hpp"
+#include "src/linear_run.hpp"
+
+namespace heed {
+namespace {
+
+// What lies between the projections, dense, in memory that nobody has to clear. Attention writes its context so that
+// the heads of a token stand side by side, as the output projection reads them.
+template <class T>
+class Between {
+ public:
+  TensorView<T, 4> q;        // (batch, heads, q_len, head_dim)
+  TensorView<T, 4> k, v;     // (batch, kv_heads, kv_len, head_dim or value_dim)
+  TensorView<T, 4> context;  // (batch, q_len, heads, value_dim)
+
+  Between(std::string_view function, const MultiHeadCall<T>& c) {
+    const std::int64_t batch = c.x.shape[0], q_len = c.x.shape[1], kv_len = c.k_from.shape[1];
+    q.shape = {batch, c.heads, q_len, c.head_dim};
+    k.shape = {batch, c.kv_heads, kv_len, c.head_dim};
+    v.shape = {batch, c.kv_heads, kv_len, c.value_dim};
+    context.shape = {batch, q_len, c.heads, c.value_dim};
+    const std::array<TensorView<T, 4>*, 4> parts{&q, &k, &v, &context};
+    std::int64_t elements = 0;
+    std::array<std::int64_t, 4> begins{};
+    for (std::size_t n = 0; n < parts.size(); ++n) {
+      const TensorView<T, 4>& part = *parts[n];
+      check_view(Caller(function, false), n == 1 ? c.k_name : n == 2 ? c.v_name : "x", part);
+      begins[n] = elements;
+      if (part.size() <= kMost) elements += (part.size() + kStep - 1) / kStep * kStep;
+      if (part.size() > kMost || elements > kMost)
+        fail(function, "x", "projections such as " + shape_text({part.shape.begin(), part.shape.end()}) +
+                                " are more than 64 bits can address");
+    }
+    memory_ = CacheLineAllocator<T>().allocate(static_cast<std::size_t>(elements));
+    for (std::size_t n = 0; n < parts.size(); ++n) *parts[n] = TensorView<T, 4>(memory_ + begins[n], parts[n]->shape);
+  }
+  ~Between() { CacheLineAllocator<T>().deallocate(memory_, 0); }
+  Between(const Between&) = delete;
+  Between& operator=(const Between&) = delete;
+
+  // Keys or values that a cache will hold, for checks of shapes: nobody reads them.
+  TensorView<const T, 4> stand_in(const std::array<std::int64_t, 4>& shape) const { return {memory_, shape, {}}; }
+
+ private:
+  static constexpr std::int64_t kStep = 64 / sizeof(T);  // each part on a cache line
+  static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 64;  // far from wrapping, in bytes
+  T* memory_ = nullptr;
+};
+
+template <class T>
+void check_tokens(std::string_view function, const MultiHeadCall<T>& c) {
+  const std::int64_t batch = c.x.shape[0], q_len = c.x.shape[1];
+  check_shape(function, "x", c.x, {batch, q_len, c.q.w.shape[1]}, "(batch, q_len, model_dim)");
+  const std::int64_t kv_len = c.k_from.shape[1];
+  check_shape(function, c.k_name, c.k_from, {batch, kv_len, c.k.w.shape[1]}, "(batch, kv_len, kv_dim)");
+  check_shape(function, c.v_name, c.v_from, {batch, kv_len, c.v.w.shape[1]}, "(batch, kv_len, v_dim)");
+  check_shape(function, "y", c.y, {batch, q_len, c.o.w.shape[0]}, "(batch, q_len, model_dim)");
+}
+
+// The positions that the cache will have with the tokens of this call. What append would refuse is refused here.
+template <class T>
+std::int64_t check_cache(std::string_view function, const MultiHeadCall<T>& c) {
+  const KVCacheOptions& o = c.cache->options();
+  const std::int64_t batch = c.x.shape[0], kv_len = c.k_from.shape[1];
+  const std::vector<std::int64_t> got{o.batch, o.kv_heads, o.head_dim, c.cache->value_dim()};
+  const std::vector<std::int64_t> want{batch, c.kv_heads, c.head_dim, c.value_dim};
+  if (got != want)
+    fail(function, "cache",
+         "batch, kv_heads, head_dim and value_dim " + shape_text(got) + " are not those of the call, " +
+             shape_text(want));
+  if (c.attention.kv_lengths) fail(function, "kv_lengths", "given with a cache, which knows its lengths");
+  if (c.counts) check_shape(function, "counts", *c.counts, {batch}, "(batch)");
+  const std::vector<std::int64_t> lengths = c.cache->lengths();
+  std::int64_t positions = c.cache->positions() + (c.counts ? 0 : kv_len);
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const std::int64_t count = c.counts ? (*c.counts)(b) : kv_len, held = lengths[static_cast<std::size_t>(b)];
+    if (count < 0 || count > kv_len)
+      fail(function, "counts",
+           std::to_string(count) + " of sequence " + std::to_string(b) + " is not between 0 and kv_len " +
+               std::to_string(kv_len));
+    if (o.capacity && count > *o.capacity - held)
+      fail(function, "cache",
+           "sequence " + std::to_string(b) + " holds " + std::to_string(held) + " tokens, " + std::to_string(count) +
+               " more pass the capacity " + std::to_string(*o.capacity));
+    if (c.counts) positions = std::max(positions, c.cache->fork(std::array{b}).positions() + count);
+  }
+  return positions;
+}
+
+// Everything that the caller gave to read, to be told from what is written.
+template <class T>
+std::vector<NamedView> inputs_of(const MultiHeadCall<T>& c) {
+  std::vector<NamedView> inputs = option_inputs(c.attention);
+  inputs.insert(inputs.end(), {{"x", c.x}, {c.k_name, c.k_from}, {c.v_name, c.v_from}});
+  if (c.counts) inputs.push_back({"counts", *c.counts});
+  const auto add = [&](std::string_view w, std::string_view bias, const LinearLayer<T>& layer) {
+    inputs.push_back({w, layer.w});
+    if (layer.bias) inputs.push_back({bias, *layer.bias});
+  };
+  add("wq", "bq", c.q), add("wk", "bk", c.k), add("wv", "bv", c.v), add("wo", "bo", c.o);
+  return inputs;
+}
+
+template <class T>
+bool same_tokens(const TensorView<const T, 3>& a, const TensorView<const T, 3>& b) {
+  return a.data == b.data && a.shape == b.shape && a.strides == b.strides;
+}
+
+// Layers that read the same tokens run together: each row is fetched once for all of them.
+template <class T>
+void project(const MultiHeadCall<T>& c, const Between<T>& to, int threads) {
+  const LinearPart<T> parts[]{{c.q.w, c.q.bias, to.q}, {c.k.w, c.k.bias, to.k}, {c.v.w, c.v.bias, to.v}};
+  const TensorView<const T, 3> from[]{c.x, c.k_from, c.v_from};
+  const std::span<const LinearPart<T>> all(parts);
+  for (std::size_t n = 0; n < all.size();) {
+    std::size_t end = n + 1;
+    while (end < all.size() && same_tokens(from[n], from[end])) ++end;
+    run_linear(from[n], all.subspan(n, end - n), threads);
+    n = end;
+  }
+}
+
+// A (batch, len, dim) array as one of a single head.
+template <class T>
+TensorView<T, 4> one_head(const TensorView<T, 3>& y) {
+  return {y.data, {y.shape[0], 1, y.shape[1], y.shape[2]}, {y.strides[0], 0, y.strides[1], y.strides[2]}};
+}
+
+// The tokens of a call in its cache, which are taken back unless they are kept.
+template <class T>
+class Appended {
+ public:
+  Appended(const MultiHeadCall<T>& c, const Between<T>& tokens) : cache_(*c.cache), before_(cache_) {
+    cache_.append(tokens.k, tokens.v, c.counts);
+  }
+  ~Appended() {
+    if (!kept_) std::swap(cache_, before_);
+  }
+  Appended(const Appended&) = delete;
+  Appended& operator=(const Appended&) = delete;
+  void keep() { kept_ = true; }
+
+ private:
+  KVCache<T>& cache_;
+  KVCache<T> before_;
+  bool kept_ = false;
+};
+
+}  // namespace
+
+template <class T>
+void run_multi_head(std::string_view function, const MultiHeadCall<T>& c) {
+  check_tokens(function, c);
+  if (c.counts && !c.cache) fail(function, "counts", "given without a cache");
+  const std::int64_t seen = c.cache ? check_cache(function, c) : c.k_from.shape[1];
+  const Between<T> between(function, c);
+  TensorView<const T, 4> q = between.q, k = between.k, v = between.v;
+  const TensorView<T, 4> context = swap_axes(between.context, 1, 2);  // (batch, heads, q_len, value_dim)
+  if (c.cache) {
+    k = between.stand_in({k.shape[0], k.shape[1], seen, k.shape[3]});
+    v = between.stand_in({v.shape[0], v.shape[1], seen, v.shape[3]});
+  }
+  const AttentionCall<T> attention = check_attention_call<T>(function, q, k, v, context, c.attention);
+  const int threads = attention.threads;
+  kernels::AttentionArgs<T> stats_args;
+  std::vector<NamedView> outputs{{"y", c.y}};
+  if (c.attention.lse) outputs.push_back({"lse", *c.attention.lse});
+  if (c.attention.weights) outputs.push_back({"weights", *c.attention.weights});
+  AttentionOptions<T> stats_options = c.attention;
+  stats_options.lse = {}, stats_options.weights = {};
+  if (c.stats) {
+    stats_args = check_attention<T>(function, q, k, stats_options);
+    for (NamedView& output : check_stats_outputs(function, stats_args, *c.stats)) outputs.push_back(std::move(output));
+  }
+  check_overlap(function, inputs_of(c), outputs);
+
+  project(c, between, threads);
+  std::optional<Appended<T>> appended;
+  if (c.cache) {
+    appended.emplace(c, between);
+    c.cache->attend(q, context, c.attention);
+    if (c.stats) c.cache->stats(q, *c.stats, stats_options);
+  } else {
+    run_attention(attention.args, threads);
+    if (c.stats) run_attention_stats(stats_args, *c.stats, threads);
+  }
+  const std::int64_t width = c.heads * c.value_dim;
+  const TensorView<const T, 3> rows(between.context.data, {c.x.shape[0], c.x.shape[1], width});
+  const LinearPart<T> part{c.o.w, c.o.bias, one_head(c.y)};
+  run_linear(rows, std::span(&part, 1), threads);
+  if (appended) appended->keep();
+}
+
+template void run_multi_head(std::string_view, const MultiHeadCall<float>&);
+template void run_multi_head(std::string_view, const MultiHeadCall<double>&);
+
+}  // namespace heed
