@@ -31,8 +31,7 @@ void mha_of(const MultiHeadCall<T>& weights, const MhaOptions<T>& options) {
   call.kv_heads = options.kv_heads.value_or(call.heads);
   check_heads("kv_heads", call.kv_heads);
   if (call.heads % call.kv_heads != 0)
-    fail(kName, "kv_heads",
-         std::to_string(call.kv_heads) + " does not divide heads " + std::to_string(call.heads));
+    fail(kName, "kv_heads", std::to_string(call.kv_heads) + " does not divide heads " + std::to_string(call.heads));
 
   // Weights as they come here are (in, out).
   const std::int64_t model_dim = call.x.shape[2];

@@ -248,8 +248,7 @@ void MultiHeadAttention<T>::save(const std::filesystem::path& path, std::string_
   const auto* const found = std::find_if(kNames.begin(), kNames.end(), [&](const Names& n) {
     return n.which == names && (is_one_width || !Names::is_shared(n.weights, kQ));
   });
-  if (found == kNames.end())
-    fail(kSave, "names", std::to_string(static_cast<int>(names)) + " is no WeightNames");
+  if (found == kNames.end()) fail(kSave, "names", std::to_string(static_cast<int>(names)) + " is no WeightNames");
   const std::array<TensorView<const T, 2>, 4> weights{wq_, wk_, wv_, wo_};
   const std::array<TensorView<const T, 1>, 4> biases{bq_, bk_, bv_, bo_};
   SafeTensors file;

@@ -117,8 +117,8 @@ void MultiHeadAttention<T>::forward(TensorView<const T, 3> x, TensorView<T, 3> y
                                     const ForwardOptions<T>& options) const {
   if (*options_.kv_dim != options_.model_dim || *options_.v_dim != options_.model_dim)
     fail(kForward, "context",
-         "not given, but kv_dim " + std::to_string(*options_.kv_dim) + " and v_dim " +
-             std::to_string(*options_.v_dim) + " are not both model_dim " + std::to_string(options_.model_dim));
+         "not given, but kv_dim " + std::to_string(*options_.kv_dim) + " and v_dim " + std::to_string(*options_.v_dim) +
+             " are not both model_dim " + std::to_string(options_.model_dim));
   MultiHeadCall<T> call = make_call(*this, options);
   call.x = call.k_from = call.v_from = x, call.y = y;
   run_multi_head(kForward, call);

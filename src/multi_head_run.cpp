@@ -38,8 +38,9 @@ class Between {
       begins[n] = elements;
       if (part.size() <= kMost) elements += (part.size() + kStep - 1) / kStep * kStep;
       if (part.size() > kMost || elements > kMost)
-        fail(function, "x", "projections such as " + shape_text({part.shape.begin(), part.shape.end()}) +
-                                " are more than 64 bits can address");
+        fail(function, "x",
+             "projections such as " + shape_text({part.shape.begin(), part.shape.end()}) +
+                 " are more than 64 bits can address");
     }
     memory_ = CacheLineAllocator<T>().allocate(static_cast<std::size_t>(elements));
     for (std::size_t n = 0; n < parts.size(); ++n) *parts[n] = TensorView<T, 4>(memory_ + begins[n], parts[n]->shape);
@@ -52,7 +53,7 @@ class Between {
   TensorView<const T, 4> stand_in(const std::array<std::int64_t, 4>& shape) const { return {memory_, shape, {}}; }
 
  private:
-  static constexpr std::int64_t kStep = 64 / sizeof(T);  // each part on a cache line
+  static constexpr std::int64_t kStep = 64 / sizeof(T);                                 // each part on a cache line
   static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 64;  // far from wrapping, in bytes
   T* memory_ = nullptr;
 };
