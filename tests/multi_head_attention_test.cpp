@@ -1,9 +1,9 @@
 // The module against its definition, and where it must be equal to something simpler.
-#include "support/module.hpp"
-
 #include <gtest/gtest.h>
 
 #include <heed/heed.hpp>
+
+#include "support/module.hpp"
 
 namespace heed::test {
 namespace {
@@ -51,7 +51,8 @@ TYPED_TEST(MultiHeadAttentionTest, Statistics_AreThoseOfTheProjectedHeads) {
     SCOPED_TRACE("round " + std::to_string(round) + ": " + describe(problem));
     const auto [batch, heads, q_len, kv_len] =
         Index<4>{problem.call.batch(), problem.call.q_heads(), problem.call.q_len(), problem.call.kv_len()};
-    Tensor<T, 3> entropy({batch, heads, q_len}), max_prob(entropy), lse(entropy), first(entropy), mass({batch, heads, kv_len});
+    Tensor<T, 3> entropy({batch, heads, q_len}), max_prob(entropy), lse(entropy), first(entropy),
+        mass({batch, heads, kv_len});
     Tensor<std::int64_t, 3> argmax({batch, heads, q_len});
     Tensor<std::int64_t, 4> keys({batch, heads, q_len, 2});
     Tensor<T, 4> probs({batch, heads, q_len, 2}), weights({batch, heads, q_len, kv_len});
@@ -168,7 +169,8 @@ TYPED_TEST(MultiHeadAttentionTest, EmptySizes_GiveWhatIsLeft) {
   Tensor<T, 3> y(x.shape(), 7);
   Tensor<T, 3> lse({2, 2, 3});
   Tensor<T, 3> mass({2, 2, 0});
-  module.forward(x, TensorView<const T, 3>(nullptr, {2, 0, 4}), y, {.lse = lse, .stats = AttentionStatsOutputs<T>{.key_mass = mass}});
+  module.forward(x, TensorView<const T, 3>(nullptr, {2, 0, 4}), y,
+                 {.lse = lse, .stats = AttentionStatsOutputs<T>{.key_mass = mass}});
   for_each_index(y.shape(), [&](const Index<3>& i) { EXPECT_EQ(at(y.view(), i), module.bo()(i[2])); });
   for (const T value : lse) EXPECT_EQ(value, -std::numeric_limits<T>::infinity());
   EXPECT_NO_THROW(own.forward(TensorView<const T, 3>(nullptr, {2, 0, 6}), x, TensorView<T, 3>(nullptr, {2, 0, 6})));

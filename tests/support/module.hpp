@@ -136,7 +136,8 @@ struct ModuleProblem {
   Tokens<T> tokens;
 
   Tensor<T, 3> forward(ForwardOptions<T> options) const {
-    Tensor<T, 3> y({tokens.x.shape[0], tokens.x.shape[1], module.options().model_dim}, std::numeric_limits<T>::quiet_NaN());
+    Tensor<T, 3> y({tokens.x.shape[0], tokens.x.shape[1], module.options().model_dim},
+                   std::numeric_limits<T>::quiet_NaN());
     forward(y, options);
     return y;
   }
