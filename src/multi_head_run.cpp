@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <new>
 #include <vector>
 
 #include "src/attention_run.hpp"
 #include "src/attention_stats_run.hpp"
 #include "src/check.hpp"
 #include "src/linear_run.hpp"
+#include "src/worker_memory.hpp"
 
 namespace heed {
 namespace {
@@ -42,20 +42,20 @@ class Between {
              "projections such as " + shape_text({part.shape.begin(), part.shape.end()}) +
                  " are more than 64 bits can address");
     }
-    memory_ = CacheLineAllocator<T>().allocate(static_cast<std::size_t>(elements));
-    for (std::size_t n = 0; n < parts.size(); ++n) *parts[n] = TensorView<T, 4>(memory_ + begins[n], parts[n]->shape);
+    memory_.emplace(1, elements);
+    for (std::size_t n = 0; n < parts.size(); ++n)
+      *parts[n] = TensorView<T, 4>(memory_->of(0) + begins[n], parts[n]->shape);
   }
-  ~Between() { CacheLineAllocator<T>().deallocate(memory_, 0); }
-  Between(const Between&) = delete;
-  Between& operator=(const Between&) = delete;
 
   // Keys or values that a cache will hold, for checks of shapes: nobody reads them.
-  TensorView<const T, 4> stand_in(const std::array<std::int64_t, 4>& shape) const { return {memory_, shape, {}}; }
+  TensorView<const T, 4> stand_in(const std::array<std::int64_t, 4>& shape) const {
+    return {memory_->of(0), shape, {}};
+  }
 
  private:
   static constexpr std::int64_t kStep = 64 / sizeof(T);                                 // each part on a cache line
   static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 64;  // far from wrapping, in bytes
-  T* memory_ = nullptr;
+  std::optional<WorkerMemory<T>> memory_;
 };
 
 template <class T>

@@ -1,5 +1,5 @@
-// Modules of PyTorch, plain four-matrix modules and a layer of a real model, with references in float64 and the error of
-// a plain float32 loop, both in the files. float32 passes within twice that error.
+// Modules of PyTorch, plain four-matrix modules and a layer of a real model, with references in float64 and the error
+// of a plain float32 loop, both in the files. float32 passes within twice that error.
 #include <gtest/gtest.h>
 
 #include <heed/heed.hpp>
@@ -58,7 +58,8 @@ void take_torch_masks(const Golden& from, const Index<4>& shape, Call<T>& owner,
     for_each_index(shape, [&](const Index<4>& i) { at(allowed.view(), i) &= !drop(i[2], i[3]); });
   } else if (has_mask && !options.bias) {
     const auto drop = from.tensor<bool, 3>("attn_mask");
-    for_each_index(shape, [&](const Index<4>& i) { at(allowed.view(), i) &= !drop(i[0] * shape[1] + i[1], i[2], i[3]); });
+    for_each_index(shape,
+                   [&](const Index<4>& i) { at(allowed.view(), i) &= !drop(i[0] * shape[1] + i[1], i[2], i[3]); });
   }
   options.mask = owner.keep(std::move(allowed));
 }
@@ -200,9 +201,8 @@ void check_layer() {
   expect_golden(from, "attention_output", y, allowed("attention_output"));
   expect_golden(from, "attention_probs", weights, allowed("attention_probs"));
   expect_golden(from, "lse", lse, allowed("lse"));
-  for_each_index(weights.shape(), [&](const Index<4>& i) {
-    EXPECT_TRUE(words(i[0], i[3]) || at(weights.view(), i) == 0) << text(i);
-  });
+  for_each_index(weights.shape(),
+                 [&](const Index<4>& i) { EXPECT_TRUE(words(i[0], i[3]) || at(weights.view(), i) == 0) << text(i); });
 
   // With the identity as its output projection the layer gives what lies before it.
   for_each_index(module.wo().shape, [&](const Index<2>& i) { at(module.wo(), i) = i[0] == i[1] ? T{1} : T{0}; });
