@@ -9,16 +9,15 @@ namespace {
 
 constexpr std::string_view kName = "mha";
 
-// The width of each of `heads` heads that stand side by side on one axis of a weight.
+// The width of each of `heads` heads that stand side by side in the columns of a weight.
 template <class T>
-std::int64_t head_width(std::string_view argument, const TensorView<const T, 2>& w, std::size_t axis,
-                        std::int64_t heads) {
+std::int64_t head_width(std::string_view argument, const TensorView<const T, 2>& w, std::int64_t heads) {
   check_view(kName, argument, w);
-  if (w.shape[axis] % heads != 0)
+  if (w.shape[1] % heads != 0)
     fail(kName, argument,
-         "shape " + shape_text({w.shape.begin(), w.shape.end()}) + ", of which axis " + std::to_string(axis) +
-             " does not hold " + std::to_string(heads) + " heads of one width");
-  return w.shape[axis] / heads;
+         "shape " + shape_text({w.shape.begin(), w.shape.end()}) + ", whose columns are not " + std::to_string(heads) +
+             " heads of one width");
+  return w.shape[1] / heads;
 }
 
 template <class T>
@@ -35,10 +34,10 @@ void mha_of(const MultiHeadCall<T>& weights, const MhaOptions<T>& options) {
 
   // Weights as they come here are (in, out).
   const std::int64_t model_dim = call.x.shape[2];
-  call.head_dim = head_width("wq", call.q.w, 1, call.heads);
-  call.value_dim = head_width("wv", call.v.w, 1, call.kv_heads);
+  call.head_dim = head_width("wq", call.q.w, call.heads);
   check_shape(kName, "wq", call.q.w, {model_dim, call.heads * call.head_dim}, "(model_dim, heads * head_dim)");
   check_shape(kName, "wk", call.k.w, {model_dim, call.kv_heads * call.head_dim}, "(model_dim, kv_heads * head_dim)");
+  call.value_dim = head_width("wv", call.v.w, call.kv_heads);
   check_shape(kName, "wv", call.v.w, {model_dim, call.kv_heads * call.value_dim}, "(model_dim, kv_heads * value_dim)");
   check_shape(kName, "wo", call.o.w, {call.heads * call.value_dim, model_dim}, "(heads * value_dim, model_dim)");
   for (LinearLayer<T>* layer : {&call.q, &call.k, &call.v, &call.o}) layer->w = swap_axes(layer->w, 0, 1);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "src/attention_run.hpp"
-#include "src/attention_stats_run.hpp"
 #include "src/check.hpp"
+#include "src/kv_cache_undo.hpp"
 #include "src/linear_run.hpp"
 #include "src/worker_memory.hpp"
 
@@ -47,6 +47,10 @@ class Between {
       *parts[n] = TensorView<T, 4>(memory_->of(0) + begins[n], parts[n]->shape);
   }
 
+  TensorView<T, 4> heads_of_context() const { return swap_axes(context, 1, 2); }
+  TensorView<const T, 3> rows_of_context() const {
+    return {context.data, {context.shape[0], context.shape[1], context.shape[2] * context.shape[3]}};
+  }
   // Keys or values that a cache will hold, for checks of shapes: nobody reads them.
   TensorView<const T, 4> stand_in(const std::array<std::int64_t, 4>& shape) const {
     return {memory_->of(0), shape, {}};
@@ -137,25 +141,44 @@ TensorView<T, 4> one_head(const TensorView<T, 3>& y) {
   return {y.data, {y.shape[0], 1, y.shape[1], y.shape[2]}, {y.strides[0], 0, y.strides[1], y.strides[2]}};
 }
 
-// The tokens of a call in its cache, which are taken back unless they are kept.
 template <class T>
-class Appended {
- public:
-  Appended(const MultiHeadCall<T>& c, const Between<T>& tokens) : cache_(*c.cache), before_(cache_) {
-    cache_.append(tokens.k, tokens.v, c.counts);
-  }
-  ~Appended() {
-    if (!kept_) std::swap(cache_, before_);
-  }
-  Appended(const Appended&) = delete;
-  Appended& operator=(const Appended&) = delete;
-  void keep() { kept_ = true; }
+void add_stats(const AttentionStatsOutputs<T>& stats, std::vector<NamedView>& outputs) {
+  const auto add = [&](std::string_view name, const auto& view) {
+    if (view) outputs.push_back({name, *view});
+  };
+  add("entropy", stats.entropy), add("max_prob", stats.max_prob), add("argmax", stats.argmax);
+  add("lse", stats.lse), add("first_key_mass", stats.first_key_mass), add("key_mass", stats.key_mass);
+  add("top_keys", stats.top_keys), add("top_probs", stats.top_probs);
+}
 
- private:
-  KVCache<T>& cache_;
-  KVCache<T> before_;
-  bool kept_ = false;
+// A call whose every argument is right.
+template <class T>
+struct CheckedCall {
+  AttentionCall<T> attention, stats;
+  AttentionOptions<T> stats_options;
 };
+
+// `positions`: of the keys, those of the cache included.
+template <class T>
+CheckedCall<T> check_call(std::string_view function, const MultiHeadCall<T>& c, const Between<T>& between,
+                          std::int64_t positions) {
+  TensorView<const T, 4> q = between.q, k = between.k, v = between.v;
+  if (c.cache) {
+    k = between.stand_in({k.shape[0], k.shape[1], positions, k.shape[3]});
+    v = between.stand_in({v.shape[0], v.shape[1], positions, v.shape[3]});
+  }
+  CheckedCall<T> checked;
+  checked.attention = check_attention_call(Caller(function), q, k, v, between.heads_of_context(), c.attention);
+  checked.stats_options = c.attention;
+  checked.stats_options.lse = {}, checked.stats_options.weights = {};
+  if (c.stats) checked.stats = check_stats_call(Caller(function), q, k, *c.stats, checked.stats_options);
+  std::vector<NamedView> outputs{{"y", c.y}};
+  if (c.attention.lse) outputs.push_back({"lse", *c.attention.lse});
+  if (c.attention.weights) outputs.push_back({"weights", *c.attention.weights});
+  if (c.stats) add_stats(*c.stats, outputs);
+  check_overlap(function, inputs_of(c), outputs);
+  return checked;
+}
 
 }  // namespace
 
@@ -163,43 +186,25 @@ template <class T>
 void run_multi_head(std::string_view function, const MultiHeadCall<T>& c) {
   check_tokens(function, c);
   if (c.counts && !c.cache) fail(function, "counts", "given without a cache");
-  const std::int64_t seen = c.cache ? check_cache(function, c) : c.k_from.shape[1];
+  const std::int64_t positions = c.cache ? check_cache(function, c) : c.k_from.shape[1];
   const Between<T> between(function, c);
-  TensorView<const T, 4> q = between.q, k = between.k, v = between.v;
-  const TensorView<T, 4> context = swap_axes(between.context, 1, 2);  // (batch, heads, q_len, value_dim)
-  if (c.cache) {
-    k = between.stand_in({k.shape[0], k.shape[1], seen, k.shape[3]});
-    v = between.stand_in({v.shape[0], v.shape[1], seen, v.shape[3]});
-  }
-  const AttentionCall<T> attention = check_attention_call<T>(function, q, k, v, context, c.attention);
-  const int threads = attention.threads;
-  kernels::AttentionArgs<T> stats_args;
-  std::vector<NamedView> outputs{{"y", c.y}};
-  if (c.attention.lse) outputs.push_back({"lse", *c.attention.lse});
-  if (c.attention.weights) outputs.push_back({"weights", *c.attention.weights});
-  AttentionOptions<T> stats_options = c.attention;
-  stats_options.lse = {}, stats_options.weights = {};
-  if (c.stats) {
-    stats_args = check_attention<T>(function, q, k, stats_options);
-    for (NamedView& output : check_stats_outputs(function, stats_args, *c.stats)) outputs.push_back(std::move(output));
-  }
-  check_overlap(function, inputs_of(c), outputs);
+  const CheckedCall<T> checked = check_call(function, c, between, positions);
+  const int threads = checked.attention.threads;
 
   project(c, between, threads);
-  std::optional<Appended<T>> appended;
+  std::optional<KVCacheUndo<T>> undo;
   if (c.cache) {
-    appended.emplace(c, between);
-    c.cache->attend(q, context, c.attention);
-    if (c.stats) c.cache->stats(q, *c.stats, stats_options);
+    undo.emplace(*c.cache);
+    c.cache->append(between.k, between.v, c.counts);
+    c.cache->attend(between.q, between.heads_of_context(), c.attention);
+    if (c.stats) c.cache->stats(between.q, *c.stats, checked.stats_options);
   } else {
-    run_attention(attention.args, threads);
-    if (c.stats) run_attention_stats(stats_args, *c.stats, threads);
+    run_attention(checked.attention.args, threads);
+    if (c.stats) run_stats(checked.stats.args, *c.stats, threads);
   }
-  const std::int64_t width = c.heads * c.value_dim;
-  const TensorView<const T, 3> rows(between.context.data, {c.x.shape[0], c.x.shape[1], width});
-  const LinearPart<T> part{c.o.w, c.o.bias, one_head(c.y)};
-  run_linear(rows, std::span(&part, 1), threads);
-  if (appended) appended->keep();
+  const LinearPart<T> out{c.o.w, c.o.bias, one_head(c.y)};
+  run_linear(between.rows_of_context(), std::span(&out, 1), threads);
+  if (undo) undo->keep();
 }
 
 template void run_multi_head(std::string_view, const MultiHeadCall<float>&);

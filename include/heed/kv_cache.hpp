@@ -22,6 +22,9 @@ struct KVCacheOptions {
   std::optional<std::int64_t> window = {};
 };
 
+template <class T>
+class KVCacheUndo;
+
 // The cache of one attention layer, T float or double. Tokens keep the position at which they came, so that attention
 // over the cache has the bits of attention over the whole sequence, however it was split into appends. Memory comes in
 // blocks of 128 tokens of one sequence; copies, forks and reordered sequences share blocks until one of them writes
@@ -80,6 +83,8 @@ class KVCache {
   void read(std::int64_t b, TensorView<T, 3> k, TensorView<T, 3> v) const;
 
  private:
+  friend class KVCacheUndo<T>;
+
   // Tokens begin … end - 1 by position; block n holds those from 128 n on, null once all are evicted.
   struct Sequence {
     std::int64_t begin = 0, end = 0;
