@@ -1,5 +1,5 @@
-// The bits of a row of y do not depend on the batch, the threads, the strides, or how a sequence was cut into calls with
-// a cache.
+// The bits of a row of y do not depend on the batch, the threads, the strides, or how a sequence was cut into calls
+// with a cache.
 #include <gtest/gtest.h>
 
 #include <heed/heed.hpp>
@@ -90,8 +90,8 @@ TYPED_TEST(MultiHeadBits, Strides_ChangeNothing) {
 
 // The tokens of x in calls of these lengths.
 template <class T>
-Tensor<T, 3> in_calls(const MultiHeadAttention<T>& module, const Tensor<T, 3>& x, const std::vector<std::int64_t>& calls,
-                      KVCache<T>& cache, ForwardOptions<T> options = {}) {
+Tensor<T, 3> in_calls(const MultiHeadAttention<T>& module, const Tensor<T, 3>& x,
+                      const std::vector<std::int64_t>& calls, KVCache<T>& cache, ForwardOptions<T> options = {}) {
   Tensor<T, 3> y(x.shape());
   options.cache = &cache;
   std::int64_t first = 0;
@@ -113,12 +113,8 @@ TYPED_TEST(MultiHeadBits, PrefillChunksAndTokens_AreTheWholeSequence) {
   constexpr std::int64_t kLen = 140;  // more than one block of the cache
   for (const std::int64_t group : {1, 3, 4, 8}) {
     SCOPED_TRACE("group " + std::to_string(group));
-    MultiHeadAttention<T> module({.model_dim = 24,
-                                  .heads = 2 * group,
-                                  .kv_heads = 2,
-                                  .head_dim = 7,
-                                  .value_dim = 5,
-                                  .bias = true});
+    MultiHeadAttention<T> module(
+        {.model_dim = 24, .heads = 2 * group, .kv_heads = 2, .head_dim = 7, .value_dim = 5, .bias = true});
     fill_biases(module, random);
     const Tensor<T, 3> x = random.normals<T, 3>({2, kLen, 24});
     Tensor<T, 3> want(x.shape());
