@@ -14,52 +14,61 @@
 namespace heed {
 namespace {
 
+// Where q, k, v and the context lie in one piece of memory: pure integers.
+struct BetweenPlan {
+  std::array<std::array<std::int64_t, 4>, 4> shapes;
+  std::array<std::int64_t, 4> begins{};
+  std::int64_t elements = 0;
+};
+
+template <class T>
+BetweenPlan plan_between(std::string_view function, const MultiHeadCall<T>& c) {
+  constexpr std::int64_t kStep = 64 / sizeof(T);                                 // each part on a cache line
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 64;  // far from wrapping, in bytes
+  const std::int64_t batch = c.x.shape[0], q_len = c.x.shape[1], kv_len = c.k_from.shape[1];
+  BetweenPlan plan{.shapes = {{{batch, c.heads, q_len, c.head_dim},
+                               {batch, c.kv_heads, kv_len, c.head_dim},
+                               {batch, c.kv_heads, kv_len, c.value_dim},
+                               {batch, q_len, c.heads, c.value_dim}}}};
+  const std::array<std::string_view, 4> sources{"x", c.k_name, c.v_name, "x"};
+  for (std::size_t n = 0; n < sources.size(); ++n) {
+    const TensorView<T, 4> part(nullptr, plan.shapes[n]);
+    check_view(Caller(function, false), sources[n], part);
+    plan.begins[n] = plan.elements;
+    if (part.size() <= kMost) plan.elements += (part.size() + kStep - 1) / kStep * kStep;
+    if (part.size() > kMost || plan.elements > kMost)
+      fail(function, sources[n],
+           "its projection of shape " + shape_text({part.shape.begin(), part.shape.end()}) +
+               " is more than 64 bits can address");
+  }
+  return plan;
+}
+
 // What lies between the projections, dense, in memory that nobody has to clear. Attention writes its context so that
 // the heads of a token stand side by side, as the output projection reads them.
 template <class T>
 class Between {
- public:
-  TensorView<T, 4> q;        // (batch, heads, q_len, head_dim)
-  TensorView<T, 4> k, v;     // (batch, kv_heads, kv_len, head_dim or value_dim)
-  TensorView<T, 4> context;  // (batch, q_len, heads, value_dim)
+  WorkerMemory<T> memory_;  // before the views into it
 
-  Between(std::string_view function, const MultiHeadCall<T>& c) {
-    const std::int64_t batch = c.x.shape[0], q_len = c.x.shape[1], kv_len = c.k_from.shape[1];
-    q.shape = {batch, c.heads, q_len, c.head_dim};
-    k.shape = {batch, c.kv_heads, kv_len, c.head_dim};
-    v.shape = {batch, c.kv_heads, kv_len, c.value_dim};
-    context.shape = {batch, q_len, c.heads, c.value_dim};
-    const std::array<TensorView<T, 4>*, 4> parts{&q, &k, &v, &context};
-    std::int64_t elements = 0;
-    std::array<std::int64_t, 4> begins{};
-    for (std::size_t n = 0; n < parts.size(); ++n) {
-      const TensorView<T, 4>& part = *parts[n];
-      check_view(Caller(function, false), n == 1 ? c.k_name : n == 2 ? c.v_name : "x", part);
-      begins[n] = elements;
-      if (part.size() <= kMost) elements += (part.size() + kStep - 1) / kStep * kStep;
-      if (part.size() > kMost || elements > kMost)
-        fail(function, "x",
-             "projections such as " + shape_text({part.shape.begin(), part.shape.end()}) +
-                 " are more than 64 bits can address");
-    }
-    memory_.emplace(1, elements);
-    for (std::size_t n = 0; n < parts.size(); ++n)
-      *parts[n] = TensorView<T, 4>(memory_->of(0) + begins[n], parts[n]->shape);
-  }
+ public:
+  const TensorView<T, 4> q;        // (batch, heads, q_len, head_dim)
+  const TensorView<T, 4> k, v;     // (batch, kv_heads, kv_len, head_dim or value_dim)
+  const TensorView<T, 4> context;  // (batch, q_len, heads, value_dim)
+
+  explicit Between(const BetweenPlan& plan)
+      : memory_(1, plan.elements), q(part(plan, 0)), k(part(plan, 1)), v(part(plan, 2)), context(part(plan, 3)) {}
 
   TensorView<T, 4> heads_of_context() const { return swap_axes(context, 1, 2); }
   TensorView<const T, 3> rows_of_context() const {
     return {context.data, {context.shape[0], context.shape[1], context.shape[2] * context.shape[3]}};
   }
   // Keys or values that a cache will hold, for checks of shapes: nobody reads them.
-  TensorView<const T, 4> stand_in(const std::array<std::int64_t, 4>& shape) const {
-    return {memory_->of(0), shape, {}};
-  }
+  TensorView<const T, 4> stand_in(const std::array<std::int64_t, 4>& shape) const { return {memory_.of(0), shape, {}}; }
 
  private:
-  static constexpr std::int64_t kStep = 64 / sizeof(T);                                 // each part on a cache line
-  static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 64;  // far from wrapping, in bytes
-  std::optional<WorkerMemory<T>> memory_;
+  TensorView<T, 4> part(const BetweenPlan& plan, std::size_t n) const {
+    return {memory_.of(0) + plan.begins[n], plan.shapes[n]};
+  }
 };
 
 template <class T>
@@ -187,7 +196,7 @@ void run_multi_head(std::string_view function, const MultiHeadCall<T>& c) {
   check_tokens(function, c);
   if (c.counts && !c.cache) fail(function, "counts", "given without a cache");
   const std::int64_t positions = c.cache ? check_cache(function, c) : c.k_from.shape[1];
-  const Between<T> between(function, c);
+  const Between<T> between(plan_between(function, c));
   const CheckedCall<T> checked = check_call(function, c, between, positions);
   const int threads = checked.attention.threads;
 
