@@ -14,8 +14,6 @@ void expect_same_bits() {
   for (int round = 0; round < 40; ++round) {
     const ModuleProblem<T> problem = random_module_problem<T>(random);
     SCOPED_TRACE("round " + std::to_string(round) + ": " + describe(problem));
-    // The mean that empty rows give is summed in long double, which is not part of the promise between machines, but is
-    // the same on one.
     std::optional<Tensor<T, 3>> first;
     for (const Isa isa : available_isas()) {
       if (!isa_is_bit_exact(isa)) continue;

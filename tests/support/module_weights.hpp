@@ -39,13 +39,13 @@ MultiHeadAttention<T> some_module(MultiHeadAttentionOptions options, std::uint64
 
 inline constexpr MultiHeadAttentionOptions kOneWidth{.model_dim = 12, .heads = 4, .kv_heads = 2, .bias = true};
 inline const MultiHeadAttentionOptions kWidths{.model_dim = 10,
-                                        .heads = 4,
-                                        .kv_heads = 2,
-                                        .head_dim = 3,
-                                        .value_dim = 5,
-                                        .kv_dim = 7,
-                                        .v_dim = 6,
-                                        .out_bias = true};
+                                               .heads = 4,
+                                               .kv_heads = 2,
+                                               .head_dim = 3,
+                                               .value_dim = 5,
+                                               .kv_dim = 7,
+                                               .v_dim = 6,
+                                               .out_bias = true};
 
 // As they stand in a file, in its order.
 inline const std::map<WeightNames, std::vector<std::string>> kExpectedNames{
