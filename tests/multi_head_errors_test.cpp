@@ -164,18 +164,28 @@ TEST(ForwardErrors, Outputs_ShareNothing) {
   expect_refused("y", {"overlaps x"}, [&](Fixture& f) { on(f.y_view, f.x); });
   expect_refused("y", {"overlaps k_from"}, [](Fixture& f) { f.y_view.data = f.k_from.data() + 60; });
   expect_refused("y", {"overlaps v_from"}, [&](Fixture& f) { on(f.y_view, f.v_from); });
-  // Weights and biases are inputs too. Only addresses are compared, so y may reach past them.
-  const std::pair<const char*, std::function<float*(Fixture&)>> parameters[]{
-      {"wq", [](Fixture& f) { return f.module.wq().data; }}, {"wk", [](Fixture& f) { return f.module.wk().data; }},
-      {"wv", [](Fixture& f) { return f.module.wv().data; }}, {"wo", [](Fixture& f) { return f.module.wo().data; }},
-      {"bq", [](Fixture& f) { return f.module.bq().data; }}, {"bk", [](Fixture& f) { return f.module.bk().data; }},
-      {"bv", [](Fixture& f) { return f.module.bv().data; }}, {"bo", [](Fixture& f) { return f.module.bo().data; }}};
-  for (const auto& [name, data_of] : parameters)
-    expect_refused("y", {std::string("overlaps ") + name}, [&data = data_of](Fixture& f) { f.y_view.data = data(f); });
   expect_refused("lse", {"overlaps y"}, [](Fixture& f) { f.options.lse->data = f.y.data() + 4; });
   expect_refused("entropy", {"overlaps y"}, [](Fixture& f) { f.options.stats->entropy->data = f.y.data(); });
-  expect_refused("weights", {"overlaps x"}, [](Fixture& f) { f.options.weights->data = f.x.data(); });
+  expect_refused("lse", {"overlaps x"}, [](Fixture& f) { f.options.lse->data = f.x.data(); });
   expect_refused("y", {"two places"}, [](Fixture& f) { f.y_view.strides[2] = 0; });
+}
+
+// One token's y is no longer than any weight or bias.
+TEST(ForwardErrors, YOnAParameter_IsRefused) {
+  MultiHeadAttention<float> module({.model_dim = 12, .heads = 6, .head_dim = 7, .bias = true});
+  const Tensor<float, 3> x({1, 1, 12}, 1);
+  const std::pair<const char*, float*> parameters[]{
+      {"wq", module.wq().data}, {"wk", module.wk().data}, {"wv", module.wv().data}, {"wo", module.wo().data},
+      {"bq", module.bq().data}, {"bk", module.bk().data}, {"bv", module.bv().data}, {"bo", module.bo().data}};
+  for (const auto& [name, data] : parameters) {
+    const std::vector<float> before(data, data + 12);
+    expect_error(
+        [&, data = data] {
+          module.forward(x, TensorView<float, 3>(data, {1, 1, 12}));
+        },
+        "MultiHeadAttention::forward", "y", {std::string("overlaps ") + name});
+    EXPECT_EQ(std::vector<float>(data, data + 12), before) << name;
+  }
 }
 
 TEST(ForwardErrors, SourcesOfKeysAndValues_MustBeGivenWhereTheyDiffer) {
@@ -246,8 +256,8 @@ TEST(ForwardErrors, ARefusedCall_LeavesTheCache) {
   });
   expect_cache_refused("lse", {"overlaps y"}, [](CacheFixture& f) { f.options.lse->data = f.y.data(); });
   expect_cache_refused("lse", {"overlaps counts"}, [](CacheFixture& f) {
-    static Tensor<std::int64_t, 1> counts({2}, 1);
-    f.options.counts = counts;
+    static Tensor<std::int64_t, 1> counts({12}, 1);  // as long as lse
+    f.options.counts = TensorView<const std::int64_t, 1>(counts.data(), {2});
     f.options.lse = TensorView<float, 3>(reinterpret_cast<float*>(counts.data()), {2, 4, 3});
   });
   expect_cache_refused("kv_lengths", {"cache"}, [](CacheFixture& f) { f.options.kv_lengths = lengths; });
@@ -351,7 +361,7 @@ TEST(MhaErrors, EveryArgument_IsNamed) {
   expect_mha_refused("wo", {"null"}, [](Compact& c) { c.wo_view.data = nullptr; });
   expect_mha_refused("y", {"null"}, [](Compact& c) { c.y_view.data = nullptr; });
   expect_mha_refused("y", {"overlaps x"}, [](Compact& c) { c.y_view.data = c.x.data(); });
-  expect_mha_refused("y", {"overlaps wo"}, [](Compact& c) { c.y_view.data = c.wo.data() + 143; });
+  expect_mha_refused("y", {"overlaps wo"}, [](Compact& c) { c.y_view.data = c.wo.data() + 24; });
   expect_mha_refused("y", {"two places"}, [](Compact& c) { c.y_view.strides[0] = 0; });
 }
 
