@@ -15,7 +15,7 @@ struct InfoFlags {
   double seconds = 0.2;
   bool is_unmeasured = false;
   bool wants_json = false;
-  PlanFlags plan;
+  ExplainFlags plan;
   std::vector<const CLI::Option*> measuring;  // that mean nothing with --plan
 };
 
@@ -85,7 +85,7 @@ int run_info(const InfoFlags& flags) {
     refuse_given(flags.measuring, "given with --plan, which measures nothing");
   else
     refuse_given(flags.plan.all, "given without --plan");
-  if (flags.plan.is_wanted) return run_plan(flags.plan, flags.wants_json);
+  if (flags.plan.is_wanted) return run_explain(flags.plan, flags.wants_json);
   constexpr double kShortest = 0.02, kLongest = 60;  // the library's least; more than a minute is a slip
   if (!(flags.seconds >= kShortest && flags.seconds <= kLongest))
     refuse("info", "--seconds", fixed(flags.seconds, 3) + ", expected 0.02 to 60");
@@ -114,7 +114,7 @@ void add_info_command(CLI::App& app, Action& action) {
       command->add_option("--seconds", flags->seconds, "Time for each measurement (default 0.2)")->type_name("S"),
       command->add_flag("--no-measure", flags->is_unmeasured, "Leave the measurements out")};
   command->add_flag("--json", flags->wants_json, "Report as JSON");
-  add_plan_flags(*command, flags->plan);
+  add_explain_flags(*command, flags->plan);
   command->callback([flags, &action] { action = [flags] { return run_info(*flags); }; });
 }
 

@@ -7,7 +7,7 @@
 
 #include "cli/attention_flags.hpp"
 #include "cli/command.hpp"
-#include "cli/plan_report.hpp"
+#include "cli/explain_report.hpp"
 
 namespace heed::cli {
 namespace {
@@ -82,7 +82,7 @@ ScoreView<const U> score_view_of(const std::vector<std::int64_t>& extents) {
                                : view(std::make_index_sequence<4>());
 }
 
-Shapes shapes_of(const PlanFlags& flags) {
+Shapes shapes_of(const ExplainFlags& flags) {
   const auto needed = [](std::string_view flag, const std::optional<std::int64_t>& value) {
     if (!value) refuse("info", flag, "not given; --plan needs --q-len and --head-dim");
     return *value;
@@ -109,7 +109,7 @@ Shapes shapes_of(const PlanFlags& flags) {
 }
 
 template <class T>
-void set_visibility(const PlanFlags& flags, const Shapes& shapes, PlannedCall<T>& call) {
+void set_visibility(const ExplainFlags& flags, const Shapes& shapes, PlannedCall<T>& call) {
   AttentionOptions<T>& o = call.options;
   o.causal = flags.is_causal;
   if (flags.is_causal) call.words["causal"] = true;
@@ -145,7 +145,7 @@ void set_visibility(const PlanFlags& flags, const Shapes& shapes, PlannedCall<T>
 }
 
 template <class T>
-void set_scores(const PlanFlags& flags, std::int64_t q_heads, PlannedCall<T>& call) {
+void set_scores(const ExplainFlags& flags, std::int64_t q_heads, PlannedCall<T>& call) {
   AttentionOptions<T>& o = call.options;
   o.scale = flags.scale;
   if (o.scale) call.words["scale"] = number(*o.scale);
@@ -167,7 +167,7 @@ void set_scores(const PlanFlags& flags, std::int64_t q_heads, PlannedCall<T>& ca
 }
 
 template <class T>
-void set_outputs(const PlanFlags& flags, const Shapes& shapes, PlannedCall<T>& call) {
+void set_outputs(const ExplainFlags& flags, const Shapes& shapes, PlannedCall<T>& call) {
   const Shape& q = shapes.q;
   if (flags.has_lse) {
     call.options.lse = TensorView<T, 3>(nullptr, {q[0], q[1], q[2]});
@@ -182,7 +182,7 @@ void set_outputs(const PlanFlags& flags, const Shapes& shapes, PlannedCall<T>& c
 }
 
 template <class T>
-PlanReport report_of(const PlanFlags& flags) {
+ExplainReport report_of(const ExplainFlags& flags) {
   const Shapes shapes = shapes_of(flags);
   PlannedCall<T> call;
   call.q = view_of<const T>(shapes.q, flags.layout, "--q-strides", flags.q_strides);
@@ -202,7 +202,7 @@ PlanReport report_of(const PlanFlags& flags) {
 
 }  // namespace
 
-void add_plan_flags(CLI::App& app, PlanFlags& flags) {
+void add_explain_flags(CLI::App& app, ExplainFlags& flags) {
   app.add_flag("--plan", flags.is_wanted, "What a call of attention would do, and why");
   std::string group = "With --plan: the shape of the call; no array is needed";
   const auto add = [&](const std::string& name, auto& to, const std::string& type, const std::string& help) {
@@ -245,17 +245,17 @@ void add_plan_flags(CLI::App& app, PlanFlags& flags) {
   add("--threads", flags.threads, "N", "At most so many; 0 = all");
 }
 
-int run_plan(const PlanFlags& flags, bool wants_json) {
+int run_explain(const ExplainFlags& flags, bool wants_json) {
   if (flags.layout != "bhtd" && flags.layout != "bthd")
     refuse("info", "--layout",
            "'" + flags.layout + "', expected bhtd (batch, heads, len, dim) or bthd (batch, len, heads, dim)");
   if (flags.dtype != "float32" && flags.dtype != "float64")
     refuse("info", "--dtype", "'" + flags.dtype + "', expected float32 or float64");
-  const PlanReport report = flags.dtype == "float64" ? report_of<double>(flags) : report_of<float>(flags);
+  const ExplainReport report = flags.dtype == "float64" ? report_of<double>(flags) : report_of<float>(flags);
   if (wants_json)
-    print_json(plan_json(report));
+    print_json(explanation_json(report));
   else
-    print_plan(report);
+    print_explanation(report);
   return kWell;
 }
 

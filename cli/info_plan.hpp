@@ -9,7 +9,7 @@
 
 namespace heed::cli {
 
-struct PlanFlags {
+struct ExplainFlags {
   bool is_wanted = false;
   std::int64_t batch = 1;
   std::optional<std::int64_t> q_heads, kv_heads, q_len, kv_len, head_dim, value_dim;
@@ -26,9 +26,9 @@ struct PlanFlags {
 };
 
 // `--plan` and the flags that go with it. `flags` must outlive the app.
-void add_plan_flags(CLI::App& app, PlanFlags& flags);
+void add_explain_flags(CLI::App& app, ExplainFlags& flags);
 
 // Gives the exit code.
-int run_plan(const PlanFlags& flags, bool wants_json);
+int run_explain(const ExplainFlags& flags, bool wants_json);
 
 }  // namespace heed::cli

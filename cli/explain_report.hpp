@@ -11,18 +11,18 @@
 
 namespace heed::cli {
 
-struct PlanArray {
+struct ExplainedArray {
   std::string name;
   std::array<std::int64_t, 4> shape, strides;
 };
 
-struct PlanReport {
-  std::vector<PlanArray> arrays;  // q, k, v, out
-  Json options;                   // as they were given
+struct ExplainReport {
+  std::vector<ExplainedArray> arrays;  // q, k, v, out
+  Json options;                        // as they were given
   AttentionExplanation explanation;
 };
 
-void print_plan(const PlanReport& report);
-Json plan_json(const PlanReport& report);
+void print_explanation(const ExplainReport& report);
+Json explanation_json(const ExplainReport& report);
 
 }  // namespace heed::cli

@@ -1,4 +1,4 @@
-#include "cli/plan_report.hpp"
+#include "cli/explain_report.hpp"
 
 #include <iostream>
 
@@ -44,7 +44,7 @@ void print_notes(const Terminal& terminal, const AttentionExplanation& e) {
 
 }  // namespace
 
-void print_plan(const PlanReport& report) {
+void print_explanation(const ExplainReport& report) {
   const AttentionExplanation& e = report.explanation;
   const Terminal terminal = stdout_terminal();
   const auto line = [&](const std::string& name, const std::string& text) {
@@ -52,7 +52,7 @@ void print_plan(const PlanReport& report) {
   };
   const std::string dtype(dtype_name(e.dtype));
   std::string shapes, strides, options;
-  for (const PlanArray& array : report.arrays) {
+  for (const ExplainedArray& array : report.arrays) {
     if (array.name != "out") shapes += ", " + array.name + ' ' + shape_text(array.shape);
     if (array.strides != TensorView<float, 4>::row_major(array.shape))
       strides += (strides.empty() ? "" : ", ") + array.name + ' ' + shape_text(array.strides);
@@ -80,10 +80,11 @@ void print_plan(const PlanReport& report) {
   print_notes(terminal, e);
 }
 
-Json plan_json(const PlanReport& report) {
+Json explanation_json(const ExplainReport& report) {
   const AttentionExplanation& e = report.explanation;
   Json plan = Json::object();
-  for (const PlanArray& array : report.arrays) plan[array.name] = {{"shape", array.shape}, {"strides", array.strides}};
+  for (const ExplainedArray& array : report.arrays)
+    plan[array.name] = {{"shape", array.shape}, {"strides", array.strides}};
   plan["options"] = report.options;
   plan.update({{"isa", isa_name(e.isa)},
                {"isa_reason", e.isa_reason},

@@ -27,7 +27,7 @@ bool has_note(const nlohmann::json& plan, const std::string& about, const std::s
   });
 }
 
-TEST(CliPlan, Json_IsTheLibrarysExplanation) {
+TEST(CliInfoPlan, Json_IsTheLibrarysExplanation) {
   const CliResult said = plan(grouped_call({"--threads", "1", "--causal", "--align", "bottom_right"}));
   ASSERT_TRUE(went_well(said));
   const auto json = said.json();
@@ -65,7 +65,7 @@ TEST(CliPlan, Json_IsTheLibrarysExplanation) {
 }
 
 // Each flag reaches the call: it brings its note, and the word for it.
-TEST(CliPlan, EveryOption_Arrives) {
+TEST(CliInfoPlan, EveryOption_Arrives) {
   struct Option {
     std::vector<std::string> flags;
     std::string about, words;
@@ -98,7 +98,7 @@ TEST(CliPlan, EveryOption_Arrives) {
     EXPECT_EQ(plan(grouped_call({flag})).json().at("plan").at("options"), (nlohmann::json{{flag.substr(2), true}}));
 }
 
-TEST(CliPlan, DtypeLayoutAndIsa_Arrive) {
+TEST(CliInfoPlan, DtypeLayoutAndIsa_Arrive) {
   const Isa last = available_isas().back();  // portable, but where the baseline is a set of its own
   const std::string name(isa_name(last));
   const auto f64 = plan(grouped_call({"--dtype", "float64"}), "HEED_ISA=" + name).json().at("plan");
@@ -114,13 +114,13 @@ TEST(CliPlan, DtypeLayoutAndIsa_Arrive) {
   EXPECT_TRUE(was_refused(plan(grouped_call({"--out-strides", "17920,2240,0,1"})), "attention: out: "));
 }
 
-TEST(CliPlan, Defaults_AreAsManyAsTheOthers) {
+TEST(CliInfoPlan, Defaults_AreAsManyAsTheOthers) {
   const auto json = plan({"--q-len", "7", "--head-dim", "16", "--kv-heads", "5", "--json"}).json().at("plan");
   EXPECT_EQ(json.at("q").at("shape"), (std::vector{1, 5, 7, 16}));
   EXPECT_EQ(json.at("v").at("shape"), (std::vector{1, 5, 7, 16}));
 }
 
-TEST(CliPlan, Text_SaysItInWords) {
+TEST(CliInfoPlan, Text_SaysItInWords) {
   const CliResult plain =
       plan({"--q-heads", "8", "--q-len", "480", "--head-dim", "64", "--threads", "1"}, "LC_ALL=C.UTF-8");
   ASSERT_TRUE(went_well(plain));
@@ -143,7 +143,7 @@ TEST(CliPlan, Text_SaysItInWords) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
 
-TEST(CliPlan, BadInput_IsOneLine) {
+TEST(CliInfoPlan, BadInput_IsOneLine) {
   const auto refused = [](std::vector<std::string> arguments, const std::string& words) {
     return was_refused(plan(std::move(arguments)), words);
   };
