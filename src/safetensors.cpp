@@ -9,6 +9,7 @@
 #include "src/array_bytes.hpp"
 #include "src/check.hpp"
 #include "src/file.hpp"
+#include "src/safetensors_header.hpp"
 
 // Source of the format: the README of the safetensors project.
 
@@ -228,7 +229,8 @@ void check_ranges(const Header& header, std::uint64_t data_bytes, const ByteSour
     source.refuse("data of " + std::to_string(data_bytes) + " bytes, the data_offsets cover " + std::to_string(end));
 }
 
-SafeTensors decode(const ByteSource& source) {
+// Checked, with the byte at which the data begin.
+std::pair<Header, std::uint64_t> read_header(const ByteSource& source) {
   if (source.size() < kLengthBytes) source.refuse("truncated, too short for the length of the header");
   std::uint64_t header_bytes = 0;
   const std::vector<std::byte> length = source.read(0, kLengthBytes);
@@ -245,7 +247,11 @@ SafeTensors decode(const ByteSource& source) {
   for (const auto& [name, entry] : header.entries) check_size(name, entry, source);
   const std::uint64_t data_begin = kLengthBytes + header_bytes;
   check_ranges(header, source.size() - data_begin, source);
+  return {std::move(header), data_begin};
+}
 
+SafeTensors decode(const ByteSource& source) {
+  auto [header, data_begin] = read_header(source);
   SafeTensors file;
   file.metadata = std::move(header.metadata);
   for (auto& [name, entry] : header.entries) {
@@ -310,6 +316,13 @@ SafeTensors parse_safetensors(std::span<const std::byte> file) {
 
 SafeTensors read_safetensors(const std::filesystem::path& path) {
   return decode(FileSource("read_safetensors", path));
+}
+
+std::map<std::string, TensorHeader> read_safetensors_header(const ByteSource& source) {
+  std::map<std::string, TensorHeader> tensors;
+  Header header = read_header(source).first;
+  for (auto& [name, entry] : header.entries) tensors.emplace(name, TensorHeader{*entry.dtype, std::move(*entry.shape)});
+  return tensors;
 }
 
 void write_safetensors(const std::filesystem::path& path, const SafeTensors& file) {

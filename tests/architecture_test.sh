@@ -49,10 +49,10 @@ may_include() { # FILES... -- ALLOWED...
 rooms() {
   local room
   may_include $(sources include) -- "$std" "$promise"
-  may_include $(sources src -maxdepth 1 | grep -vE '/(parallel_tbb|safetensors|runtime)\.cpp$') -- \
+  may_include $(sources src -maxdepth 1 | grep -vE '/(parallel_tbb|plan_config|safetensors|runtime)\.cpp$') -- \
     "$std" "$posix" "$promise" "$decide" "$compute"
   may_include src/parallel_tbb.cpp -- "$std" "$promise" "$decide" "$tbb"
-  may_include src/safetensors.cpp -- "$std" "$posix" "$promise" "$decide" "$json"
+  may_include src/plan_config.cpp src/safetensors.cpp -- "$std" "$posix" "$promise" "$decide" "$json"
   may_include src/runtime.cpp -- "$std" "$posix" "$promise" "$decide" "$compute" '<hwy/targets\.h>'
   may_include $(kernels) -- "$pure_std" "$compute" "$shared" '<hwy/[a-z_/-]+\.h>'
   may_include $(sources src/kernels | grep -E "^$table\$") -- "$std" "$promise" "$compute" '<hwy/[a-z_/-]+\.h>'

@@ -12,6 +12,7 @@
 #include <heed/merge.hpp>
 #include <heed/multi_head_attention.hpp>
 #include <heed/npy.hpp>
+#include <heed/plan.hpp>
 #include <heed/runtime.hpp>
 #include <heed/safetensors.hpp>
 #include <heed/tensor.hpp>
