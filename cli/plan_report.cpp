@@ -256,11 +256,11 @@ class PlanText {
                         "(" + grouped(memory.bytes) + " / (" + grouped(p_.batch) + times_ + grouped(p_.kv_heads) +
                             times_ + grouped(width()) + times_ + element() + ") - " + grouped(p_.window_layers) +
                             times_ + grouped(kept()) + ") / " + grouped(p_.layers - p_.window_layers)}},
-                      plural(*memory.tokens, "token"));
+                      plural(*memory.tokens, "whole token"));
     else
       text += formula({{"memory / (batch" + times_ + "of a token)", grouped(memory.bytes) + " / (" + grouped(p_.batch) +
                                                                         times_ + grouped(p_.cache->token_bytes) + ")"}},
-                      plural(*memory.tokens, "token"));
+                      plural(*memory.tokens, "whole token"));
     if (p_.batch > 1) text += " of each of " + plural(p_.batch, "sequence");
     line("fits", text + "; or " + plural(memory.sequences, "sequence") + " of " + plural(p_.context, "token"));
   }
