@@ -262,14 +262,15 @@ PlanMemory fit(const Plan& plan, std::int64_t memory_bytes) {
 
 std::optional<std::int64_t> equal_context(const Plan& plan) {
   // Pairs per token grow with the context. The common factor is taken out so that doubles hold both sides exactly.
-  const std::int64_t weights = plan.layers * plan.parameters.weights();
-  const std::int64_t width = plan.q_heads * (plan.head_dim + plan.value_dim), common = std::gcd(weights, width);
+  std::int64_t weights = plan.layers * plan.parameters.weights();
+  std::int64_t width = plan.q_heads * (plan.head_dim + plan.value_dim);
+  const std::int64_t common = std::gcd(weights, width);
+  weights /= common, width /= common;
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const auto is_reached = [&](std::int64_t len) {
-    const double pairs =
-        static_cast<double>(plan.layers - plan.window_layers) * static_cast<double>(pairs_of(len, everything(plan))) +
-        static_cast<double>(plan.window_layers) * static_cast<double>(pairs_of(len, plan.window));
-    return pairs * static_cast<double>(width / common) >=
-           static_cast<double>(weights / common) * static_cast<double>(len);
+    const double pairs = real(plan.layers - plan.window_layers) * real(pairs_of(len, everything(plan))) +
+                         real(plan.window_layers) * real(pairs_of(len, plan.window));
+    return pairs * real(width) >= real(weights) * real(len);
   };
   if (!is_reached(kLongestAxis)) return std::nullopt;
   std::int64_t below = 0, at = kLongestAxis;

@@ -1,13 +1,11 @@
 #include "src/plan_config.hpp"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "src/array_bytes.hpp"
 #include "src/check.hpp"
-
-// Source of keys and defaults: the configuration classes of Hugging Face's transformers.
+#include "src/plan_models.hpp"
 
 namespace heed {
 namespace {
@@ -19,70 +17,6 @@ using Keys = std::initializer_list<std::string_view>;
 constexpr std::uint64_t kMaxConfigBytes = 4'000'000;
 // Real ones reach 5. The parser keeps a stack, not a recursion, but a copy of the value would recurse.
 constexpr int kMaxDepth = 32;
-
-// What a class has where its file is silent, and that differs from the usual. 0 = nothing of its own.
-struct Silent {
-  std::string_view model_type;
-  std::int64_t q_heads, kv_heads, head_dim, context, window, pattern;
-};
-constexpr std::array<Silent, 4> kSilent{{{"gemma", 16, 16, 256, 8192, 0, 0},
-                                         {"gemma2", 8, 4, 256, 8192, 4096, 2},
-                                         {"gemma3_text", 8, 4, 256, 131072, 4096, 6},
-                                         {"cohere2", 0, 0, 0, 8192, 4096, 4}}};
-
-// Keys of attention that is not counted by q, k, v and out projections in every layer.
-struct Refused {
-  std::string_view key, what;
-};
-constexpr std::array<Refused, 15> kRefused{{{"kv_lora_rank", "latent attention, whose keys and values are compressed"},
-                                            {"num_kv_shared_layers", "layers that share keys and values"},
-                                            {"global_head_dim", "layers that differ in their head_dim"},
-                                            {"num_global_key_value_heads", "layers that differ in their kv_heads"},
-                                            {"attention_chunk_size", "attention within chunks"},
-                                            {"attention_window", "a window with global tokens"},
-                                            {"full_attention_interval", "layers of linear attention"},
-                                            {"linear_attn_config", "layers of linear attention"},
-                                            {"attn_type_list", "layers of linear attention"},
-                                            {"attn_layer_period", "layers without attention"},
-                                            {"attn_layer_indices", "layers without attention"},
-                                            {"full_attn_idxs", "layers without attention"},
-                                            {"layers_block_type", "layers without attention"},
-                                            {"block_types", "layers without attention"},
-                                            {"hybrid_override_pattern", "layers without attention"}}};
-
-// Where every token sees every other, unless is_decoder is set.
-constexpr std::array<std::string_view, 32> kEncoders{"albert",
-                                                     "beit",
-                                                     "bert",
-                                                     "camembert",
-                                                     "clip_text_model",
-                                                     "clip_vision_model",
-                                                     "convbert",
-                                                     "deberta",
-                                                     "deberta-v2",
-                                                     "deit",
-                                                     "dinov2",
-                                                     "distilbert",
-                                                     "electra",
-                                                     "ernie",
-                                                     "esm",
-                                                     "flaubert",
-                                                     "funnel",
-                                                     "hubert",
-                                                     "layoutlm",
-                                                     "layoutlmv3",
-                                                     "megatron-bert",
-                                                     "mobilebert",
-                                                     "modernbert",
-                                                     "mpnet",
-                                                     "nomic_bert",
-                                                     "roberta",
-                                                     "roformer",
-                                                     "siglip_vision_model",
-                                                     "vit",
-                                                     "wav2vec2",
-                                                     "xlm-roberta",
-                                                     "xlm-roberta-xl"};
 
 class ConfigReader {
  public:
@@ -148,7 +82,7 @@ class ConfigReader {
     is_pair_ = truth("is_encoder_decoder").value_or(false);
     takes_encoder_ = is_pair_ && causal == false;
     const std::string_view side = takes_encoder_ ? "encoder" : "decoder";
-    const bool is_whole = number({"hidden_size", "n_embd", "d_model", "dim"}).has_value();
+    const bool is_whole = number({"hidden_size", "n_embd", "n_embed", "d_model", "dim", "emb_dim"}).has_value();
     for (const std::string_view name :
          {side, std::string_view("text_config"), std::string_view("llm_config"), std::string_view("language_config")}) {
       const Json& nested = at(file_, name);
@@ -207,7 +141,7 @@ class ConfigReader {
   }
 
   void read_heads() {
-    config_.model_dim = number({"hidden_size", "n_embd", "d_model", "dim"});
+    config_.model_dim = number({"hidden_size", "n_embd", "n_embed", "d_model", "dim", "emb_dim"});
     if (is_pair_) config_.q_heads = number({takes_encoder_ ? "encoder_attention_heads" : "decoder_attention_heads"});
     if (!config_.q_heads)
       config_.q_heads =
@@ -280,18 +214,21 @@ class ConfigReader {
       windowed += is_windowed ? 1 : 0;
     }
     if (windowed == 0) return;
-    // The words are more than use_sliding_window: they are what is derived from it.
-    const auto size = number_or("window", {"sliding_window", "window_size"}, silent_.window);
+    // The words are derived from use_sliding_window: it says nothing more.
+    const auto size = is_set(at("local_attention"))
+                          ? local_size()
+                          : number_or("window", {"sliding_window", "window_size"}, silent_.window);
     if (!size) source_.refuse(std::string(key) + ": layers with a window, expected sliding_window to say how long");
     set_window(*size, windowed, std::string(key));
   }
 
-  // ModernBERT: half of it on each side, but in every n-th layer from the first on.
+  // ModernBERT's is the length of both sides together.
+  std::optional<std::int64_t> local_size() const { return number("local_attention", at("local_attention")) / 2 + 1; }
+
   void read_local_attention() {
-    const std::int64_t half = number("local_attention", at("local_attention")) / 2;
     const std::int64_t every = number({"global_attn_every_n_layers"}).value_or(3);
     if (!config_.layers) return;
-    set_window(half + 1, *config_.layers - (*config_.layers + every - 1) / every,
+    set_window(*local_size(), *config_.layers - (*config_.layers + every - 1) / every,
                "all but every " + std::to_string(every) + "th, from the first on (global_attn_every_n_layers)");
   }
 
@@ -301,9 +238,11 @@ class ConfigReader {
     std::int64_t pattern = silent_.pattern;
     if (const auto given = number({"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"}))
       pattern = *given;
-    if (const auto first = at("max_window_layers"); type_.starts_with("qwen") && !first.is_null()) {
-      const std::int64_t full = std::min(number("max_window_layers", first, 0), *config_.layers);
-      set_window(*size, *config_.layers - full, "those from max_window_layers on");
+    if (type_.starts_with("qwen")) {
+      constexpr std::int64_t kSilentLayers = 28;  // of its class
+      const Json& first = at("max_window_layers");
+      const std::int64_t full = first.is_null() ? kSilentLayers : number("max_window_layers", first, 0);
+      set_window(*size, std::max<std::int64_t>(*config_.layers - full, 0), "those from max_window_layers on");
     } else if (pattern > 0) {
       set_window(*size, *config_.layers - *config_.layers / pattern,
                  "all but every " + std::to_string(pattern) + "th (sliding_window_pattern)");
@@ -328,9 +267,9 @@ class ConfigReader {
 
   void read_bias() {
     bool is_said = false;
-    for (const std::string_view key : {"attention_bias", "use_bias", "qkv_bias", "bias"})
+    for (const std::string_view key : {"attention_bias", "use_bias", "qkv_bias", "add_qkv_bias", "bias"})
       if (const auto has_bias = truth(key)) {
-        config_.bias = {*has_bias, *has_bias, *has_bias, *has_bias && key != "qkv_bias"};
+        config_.bias = {*has_bias, *has_bias, *has_bias, *has_bias && !key.ends_with("qkv_bias")};
         is_said = true;
         break;
       }

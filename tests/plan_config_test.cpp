@@ -84,10 +84,7 @@ TEST(PlanConfigJson, Windows) {
   expect_window(with(R"("sliding_window": 16, "use_sliding_window": true, "model_type": "qwen2",
     "max_window_layers": 9)"),
                 3, {15, 0});
-  EXPECT_EQ(with(R"("sliding_window": 16, "use_sliding_window": true, "model_type": "qwen2",
-    "max_window_layers": 28)")
-                .window_layers,
-            0);
+  EXPECT_EQ(with(R"("sliding_window": 16, "use_sliding_window": true, "model_type": "qwen2")").window_layers, 0);
   expect_window(with(R"("sliding_window": 16, "sliding_window_pattern": 5)"), 10, {15, 0});
   EXPECT_EQ(with(R"("sliding_window": 16, "sliding_window_pattern": 1)").window_layers, 0);
   expect_window(with(R"("sliding_window": 16, "model_type": "gemma2", "head_dim": 16)"), 6, {15, 0});
@@ -104,6 +101,8 @@ TEST(PlanConfigJson, Windows) {
     neo += std::string(i > 0 ? "," : "") + (i % 2 == 0 ? R"("global")" : R"("local")");
   }
   expect_window(with(R"("sliding_window": 16, "layer_types": [)" + words + "]"), 9, {15, 0});
+  expect_window(with(R"("local_attention": 20, "model_type": "modernbert", "layer_types": [)" + words + "]"), 9,
+                {10, 10});
   expect_window(with(R"("window_size": 256, "attention_layers": [)" + neo + "]"), 6, {255, 0});
 }
 
@@ -119,6 +118,7 @@ TEST(PlanConfigJson, Biases) {
   EXPECT_EQ(with(R"("attention_bias": true)").bias, (PlanBias{true, true, true, true}));
   EXPECT_EQ(with(R"("attention_bias": true, "attention_out_bias": false)").bias, (PlanBias{true, true, true, false}));
   EXPECT_EQ(with(R"("qkv_bias": true)").bias, (PlanBias{true, true, true, false}));
+  EXPECT_EQ(with(R"("add_qkv_bias": true)").bias, (PlanBias{true, true, true, false}));
   EXPECT_EQ(with(R"("use_bias": true)").bias, (PlanBias{true, true, true, true}));
 }
 
