@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "benchmarks/numbers.hpp"
+
 namespace heed::bench {
 namespace {
 
@@ -9,29 +11,6 @@ constexpr double kDropout = 0.1;              // of the paper, and the usual one
 constexpr double kSoftcap = 50;               // of Gemma 2
 constexpr std::uint32_t kHiddenOneIn = 10;    // of a random mask: few, so that no key can be left out for all queries
 constexpr std::int64_t kSegmentLength = 500;  // texts do not end where the blocks of a kernel do
-constexpr std::uint32_t kMultiplier = 1664525U, kIncrement = 1013904223U;  // Knuth and Lewis, a linear congruence
-
-// Numbers that are the same everywhere, at the speed of memory.
-class Numbers {
- public:
-  explicit Numbers(std::uint32_t seed) : state_(seed) {}
-
-  std::uint32_t next() {  // 24 bits; the low ones of the state are poor
-    state_ = state_ * kMultiplier + kIncrement;
-    return state_ >> 8;
-  }
-
-  // In [-1, 1).
-  template <class T, std::size_t Rank>
-  Tensor<T, Rank> tensor(const std::array<std::int64_t, Rank>& shape) {
-    Tensor<T, Rank> values(shape);
-    for (T& x : values) x = static_cast<T>(next()) * static_cast<T>(0x1p-23) - T{1};
-    return values;
-  }
-
- private:
-  std::uint32_t state_;
-};
 
 }  // namespace
 

@@ -5,13 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/timing.hpp"
+
 namespace heed::bench {
 
 // What a row has beside q, k, v and a range of keys.
 enum class Extra { none, random_mask, key_mask, dropout, bias, bias_per_head, alibi, softcap, segments };
-
-// What bounds the speed at best, and so what it is a share of: multiply-adds, or reading k and v once.
-enum class Limit { arithmetic, memory };
 
 struct Row {
   std::string name = {};
@@ -21,9 +20,9 @@ struct Row {
   bool causal = false;      // aligned bottom_right
   std::int64_t window = 0;  // only the last so many positions; 0 = no window
   Extra extra = Extra::none;
-  Limit limit = Limit::arithmetic;
-  bool in_double = false;        // measured in float64 too
-  bool default_threads = false;  // measured with the threads a caller gets who says nothing, too
+  Limit limit = Limit::arithmetic;  // memory: k and v are read once
+  bool in_double = false;           // measured in float64 too
+  bool default_threads = false;     // measured with the threads a caller gets who says nothing, too
 };
 
 // Speeds as a share of what the machine can do at best.

@@ -24,6 +24,9 @@ struct Timings {
 // is enough where it is long. The first round, with caches cold, does not count where there are others.
 Timings time_in_turn(double seconds, const std::vector<std::function<void()>>& calls);
 
+// What bounds a call's speed at best, and so what it is a share of: multiply-adds, or reading once what it must.
+enum class Limit { arithmetic, memory };
+
 // The peak right before and right after: the better one.
 Peak better(const Peak& before, const Peak& after);
 
