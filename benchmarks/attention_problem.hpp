@@ -20,6 +20,10 @@ class Problem {
   // Only the first q_len queries.
   void call(int threads, std::int64_t q_len);
 
+  const Tensor<T, 4>& q() const { return q_; }
+  const Tensor<T, 4>& k() const { return k_; }
+  const Tensor<T, 4>& v() const { return v_; }
+
   // Pairs of a query and a key it sees, over all heads and sequences.
   double visible_pairs() const;
   // 2 (head_dim + value_dim) additions and multiplications for each of them.

@@ -11,8 +11,8 @@ constexpr double kSeconds = 0.5;      // per row; all rows then take some minute
 constexpr double kPeakSeconds = 0.1;  // long enough for a processor to reach its clock, short beside a row
 
 const std::vector<Column> kColumns = {
-    {"cpu%", 6, 0},          {"calls", 8, 0},   {"best_us", 12, 1},   {"median_us", 12, 1}, {"GFLOP/s", 9, 1},
-    {"peak_GFLOP/s", 14, 1}, {"GB/s", 9, 1},    {"read_GB/s", 14, 1}, {"share%", 8, 1},     {"best%", 7, 1},
+    {"cpu%", 6, 0},          {"calls", 8, 0}, {"best_us", 12, 1},   {"median_us", 12, 1}, {"GFLOP/s", 9, 1},
+    {"peak_GFLOP/s", 14, 1}, {"GB/s", 9, 1},  {"read_GB/s", 14, 1}, {"share%", 8, 1},     {"best%", 7, 1},
 };
 
 constexpr const char* kMeaning =
