@@ -1,4 +1,4 @@
-"""Compares heed::attention with its peers on the same arrays in one process; scripts/bench-peers makes what it needs."""
+"""Compares Heed with its peers on the same arrays in one process; scripts/bench-peers makes what it needs."""
 
 import argparse
 import datetime
@@ -17,7 +17,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy only prepares and checks
 
 import numpy as np
 
-import participants
+import participants  # before Heed's library: see there
+import heed_library
+import module_rows
 import report
 import rows
 
@@ -25,9 +27,11 @@ PAUSE = 0.005  # seconds before each turn; oneTBB's workers spin for about 1 ms 
 PEAK_SECONDS = 0.1  # long enough for a processor to reach its clock, short beside a row
 FEWEST_ROUNDS = 7  # a median of fewer says little
 
+ROWS = rows.ROWS + module_rows.ROWS
+
 NOTES = [
     "cells: best / median of all rounds; GFLOP/s: an addition or multiplication counted as one, both products, over the "
-    "pairs that are seen; GB/s: K and V read once",
+    "pairs that are seen, of a module its projections too; GB/s: K and V read once",
     "ratio: Heed over the best peer, by best / by median time; peak: fused multiply-adds in registers, for GB/s a streaming "
     "read, measured in this process before and after each row",
     "each round all participants take their turn in random order: one call that wakes its threads and fills the caches, then "
@@ -37,6 +41,10 @@ NOTES = [
     "layouts: Heed, PyTorch, OpenVINO and ONNX's Attention read the same (batch, heads, len, dim) arrays; MHA and GQA of ONNX "
     "Runtime read (batch, len, heads * dim) copies made beforehand, and the cache of append and decode in place",
     "folded: the heads of a group given as queries of one head, which needs no copy where all of them see the same keys",
+    "cache: Heed over a KVCache, filled beforehand from the same arrays",
+    "module: self attention without biases by heed::MultiHeadAttention; PyTorch is torch.nn.MultiheadAttention, without biases "
+    "and with biases of 0, for which alone it takes its fused operator, and its functions put together: linear, "
+    "scaled_dot_product_attention, linear",
     f"every output is within {rows.Judge.LARGEST_DIFFERENCE:.0e} of the definition in double precision; under dropout, where "
     "each library draws its own, its scale and the variance of its deviations are those that dropout gives",
 ]
@@ -78,9 +86,9 @@ def measure_row(row, problem, judge, threads, seconds):
     everyone = participants.make_participants(problem, row.fold, threads)
     found, largest_difference = check(row, everyone, judge)
 
-    before = participants.Heed.peak(threads, PEAK_SECONDS)
+    before = heed_library.peak(threads, PEAK_SECONDS)
     times = measure(everyone, seconds)
-    after = participants.Heed.peak(threads, PEAK_SECONDS)
+    after = heed_library.peak(threads, PEAK_SECONDS)
 
     measured = {
         "row": row.name,
@@ -101,7 +109,8 @@ def measure_row(row, problem, judge, threads, seconds):
     }
     for name in times:
         print(f"  {name}: {report.rates(measured, name)} {row.unit}")
-    print(f"  Heed / best peer: {report.ratio(measured, 'best'):.2f} / {report.ratio(measured, 'median'):.2f}", flush=True)
+    for own in report.own_names(measured):
+        print(f"  {own} / best peer: {report.ratios(measured, own)}", flush=True)
     return measured
 
 
@@ -131,14 +140,14 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
-    participants.Heed.load(options.heed)
-    chosen = [row.quick() if options.quick else row for row in rows.ROWS if re.search(options.rows, row.name)]
+    heed_library.load(options.heed)
+    chosen = [row.quick() if options.quick else row for row in ROWS if re.search(options.rows, row.name)]
     if not chosen:
-        names = "; ".join(row.name for row in rows.ROWS)
+        names = "; ".join(row.name for row in ROWS)
         raise SystemExit(f"bench-peers: --rows: no row has {options.rows!r}; there are: {names}")
 
     header = {
-        "processor": participants.Heed.text("heed_processor"),
+        "processor": heed_library.text("processor"),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": " ".join(["scripts/bench-peers", *sys.argv[1:]]),
         "versions": participants.versions(),
@@ -146,8 +155,8 @@ def main():
     }
     results = []
     for row in chosen:
-        problem = rows.make_problem(row)
-        judge = rows.Judge(problem)
+        problem = row.make_problem()
+        judge = problem.make_judge()
         results += [measure_row(row, problem, judge, threads, options.seconds) for threads in options.threads]
 
     options.out.mkdir(parents=True, exist_ok=True)

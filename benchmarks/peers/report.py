@@ -1,16 +1,25 @@
 """The comparison as a table to read."""
 
 
+def _of_column(measured, column):
+    """A participant may take part in several ways, as "name" and as "name, way"."""
+    return [name for name in measured["participants"] if name.partition(", ")[0] == column]
+
+
+def own_names(measured):
+    return _of_column(measured, "Heed")
+
+
 def best_peer(measured, key):
     """The peer whose `key` (best or median seconds) is smallest, by name."""
-    peers = {name: times for name, times in measured["participants"].items() if name != "Heed"}
+    peers = {name: times for name, times in measured["participants"].items() if name not in own_names(measured)}
     return min(peers, key=lambda name: peers[name][key])
 
 
-def ratio(measured, key):
-    """Heed's speed over that of the best peer."""
-    participants = measured["participants"]
-    return participants[best_peer(measured, key)][key] / participants["Heed"][key]
+def ratios(measured, own):
+    """Heed's speed over that of the best peer, by best and by median time."""
+    times = measured["participants"]
+    return " / ".join(f"{times[best_peer(measured, key)][key] / times[own][key]:.2f}" for key in ("best", "median"))
 
 
 def rates(measured, name):
@@ -18,29 +27,24 @@ def rates(measured, name):
     return " / ".join(f"{measured['work'] / times[key] * 1e-9:.1f}" for key in ("best", "median"))
 
 
-def peak_share(measured, key):
-    return 100 * measured["work"] / measured["participants"]["Heed"][key] / measured["peak"]
+def peak_shares(measured, own):
+    times = measured["participants"][own]
+    return " / ".join(f"{100 * measured['work'] / times[key] / measured['peak']:.0f}" for key in ("best", "median"))
 
 
-def _cells(measured, column):
-    """A peer may take part in two ways, as "name" and as "name, way"."""
-    cells = []
-    for name in measured["participants"]:
-        peer, _, way = name.partition(", ")
-        if peer == column:
-            cells.append((way + " " if way else "") + rates(measured, name))
-    return "; ".join(cells)
+def _cell(measured, names, figures):
+    return "; ".join(f"{name.partition(', ')[2]} {figures(measured, name)}".lstrip() for name in names)
 
 
 def _table(results, names):
-    columns = [name for name in names if any(_cells(measured, name) for measured in results)]
+    columns = [name for name in names if any(_of_column(measured, name) for measured in results)]
     header = ["row", "unit", *columns, "Heed / best peer", "best peer", "Heed / peak, %"]
     lines = [header, ["---"] * len(header)]
     for measured in results:
-        ratios = " / ".join(f"{ratio(measured, key):.2f}" for key in ("best", "median"))
-        shares = " / ".join(f"{peak_share(measured, key):.0f}" for key in ("best", "median"))
-        cells = [_cells(measured, column) or "–" for column in columns]
-        lines.append([measured["row"], measured["unit"], *cells, ratios, best_peer(measured, "best"), shares])
+        cells = [_cell(measured, _of_column(measured, column), rates) or "–" for column in columns]
+        own = own_names(measured)
+        own_cells = [_cell(measured, own, ratios), best_peer(measured, "best"), _cell(measured, own, peak_shares)]
+        lines.append([measured["row"], measured["unit"], *cells, *own_cells])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

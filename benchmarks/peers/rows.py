@@ -26,7 +26,7 @@ class Row:
 
     def quick(self):
         """A shape small enough to try the machinery on."""
-        return replace(self, q_len=_shrunk(self.q_len), kv_len=_shrunk(self.kv_len))
+        return replace(self, q_len=shrunk(self.q_len), kv_len=shrunk(self.kv_len))
 
     @property
     def bound_by_reading(self):
@@ -46,8 +46,25 @@ class Row:
             pairs = int(triangle(self.q_len, self.kv_len).sum())
         return 2.0 * self.batch * self.q_heads * pairs * (self.head_dim + self.value_dim)
 
+    def make_problem(self):
+        random = np.random.default_rng(1)
 
-def _shrunk(length):
+        def normal(heads, length, dim):
+            array = empty((self.batch, heads, length, dim))
+            random.standard_normal(out=array, dtype=np.float32)
+            return array
+
+        return Problem(
+            q=normal(self.q_heads, self.q_len, self.head_dim),
+            k=normal(self.kv_heads, self.kv_len, self.head_dim),
+            v=normal(self.kv_heads, self.kv_len, self.value_dim),
+            causal=self.causal,
+            mask=aligned(triangle(self.q_len, self.kv_len)) if self.as_mask else None,
+            dropout=self.dropout,
+        )
+
+
+def shrunk(length):
     return length // 8 if length > 16 else length
 
 
@@ -125,23 +142,8 @@ class Problem:
             mask=None if mask is None else aligned(np.tile(mask, (group, 1))),
         )
 
-
-def make_problem(row):
-    random = np.random.default_rng(1)
-
-    def normal(heads, length, dim):
-        array = empty((row.batch, heads, length, dim))
-        random.standard_normal(out=array, dtype=np.float32)
-        return array
-
-    return Problem(
-        q=normal(row.q_heads, row.q_len, row.head_dim),
-        k=normal(row.kv_heads, row.kv_len, row.head_dim),
-        v=normal(row.kv_heads, row.kv_len, row.value_dim),
-        causal=row.causal,
-        mask=aligned(triangle(row.q_len, row.kv_len)) if row.as_mask else None,
-        dropout=row.dropout,
-    )
+    def make_judge(self):
+        return Judge(self)
 
 
 class Judge:
