@@ -21,21 +21,25 @@ struct VerifyFlags {
 void print_proofs(const std::vector<ProofResult>& results) {
   const Terminal terminal = stdout_terminal();
   Table table(terminal,
-              {{"instructions"}, {"proof"}, {"", Table::Side::left}, {"cases", Table::Side::right}, {"worst seen"}});
-  std::optional<Isa> previous;
+              {{"isa"}, {"of"}, {"proof"}, {"", Table::Side::left}, {"cases", Table::Side::right}, {"worst seen"}});
+  const ProofResult* previous = nullptr;
   for (const ProofResult& result : results) {
     const std::string verdict = result.holds
                                     ? paint(terminal, Style::good, std::string(either(terminal, "✓ holds", "holds")))
                                     : paint(terminal, Style::bad, std::string(either(terminal, "✗ FAILS", "FAILS")));
-    table.add({previous == result.isa ? "" : std::string(isa_name(result.isa)),
+    const bool is_same_isa = previous && previous->isa == result.isa;
+    const bool is_same_subject = is_same_isa && previous->subject == result.subject;
+    table.add({is_same_isa ? "" : std::string(isa_name(result.isa)),
+               is_same_subject ? "" : std::string(verify::subject_name(result.subject)),
                std::string(verify::proof_name(result.proof)), verdict, grouped(result.cases), result.worst});
-    previous = result.isa;
+    previous = &result;
   }
   std::cout << table.text() << '\n';
   for (const ProofResult& result : results)
     if (!result.holds)
-      std::cout << wrap("  ", std::string(isa_name(result.isa)) + ", " + std::string(verify::proof_name(result.proof)) +
-                                  ": " + result.failure)
+      std::cout << wrap("  ", std::string(isa_name(result.isa)) + ", " +
+                                  std::string(verify::subject_name(result.subject)) + ", " +
+                                  std::string(verify::proof_name(result.proof)) + ": " + result.failure)
                 << '\n';
   std::cout << wrap("", verify::summary_paragraph(results));
 }
@@ -45,8 +49,9 @@ Json proofs_json(const std::vector<ProofResult>& results) {
   json["proofs"] = Json::array();
   for (const ProofResult& result : results)
     json["proofs"].push_back({{"isa", isa_name(result.isa)},
+                              {"subject", verify::subject_name(result.subject)},
                               {"proof", verify::proof_name(result.proof)},
-                              {"claim", verify::proof_claim(result.proof)},
+                              {"claim", verify::proof_claim(result.subject, result.proof)},
                               {"holds", result.holds},
                               {"cases", result.cases},
                               {"worst", result.worst},
@@ -72,7 +77,8 @@ void add_verify_command(CLI::App& app, Action& action) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app.add_subcommand("verify", "Prove this build right on this machine, on every instruction set");
   command->footer(
-      "Shape, float64 equivalence, bitwise causality, no NaN on padding. Exit code 1 when a proof fails.\n" +
+      "Shape, float64 equivalence, bitwise causality, no NaN on padding, of attention and of the multi-head module.\n"
+      "Exit code 1 when a proof fails.\n" +
       example("heed verify\n  heed verify --isa avx2 --json"));
   command->add_option("--isa", flags->isas, "Only this instruction set; may be given several times")
       ->type_name("avx512|avx2|neon|portable");

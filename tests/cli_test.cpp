@@ -5,6 +5,7 @@
 #include <cmath>
 #include <heed/heed.hpp>
 #include <limits>
+#include <map>
 
 #include "support/heed_cli.hpp"
 
@@ -234,13 +235,23 @@ TEST(CliVerify, ThisBuild_Holds) {
   ASSERT_TRUE(went_well(said));
   const auto json = said.json();
   EXPECT_EQ(json.at("holds"), true);
-  ASSERT_EQ(json.at("proofs").size(), 4u);
+  ASSERT_EQ(json.at("proofs").size(), 8u);
+  std::map<std::string, int> subjects;
   for (const auto& proof : json.at("proofs")) {
+    ++subjects[proof.at("subject")];
     EXPECT_EQ(proof.at("isa"), isa_name(isa()));
     EXPECT_EQ(proof.at("holds"), true) << proof;
     EXPECT_GT(proof.at("cases").get<int>(), 0);
   }
-  EXPECT_FALSE(json.at("summary").get<std::string>().empty());
+  EXPECT_EQ(subjects, (std::map<std::string, int>{{"attention", 4}, {"module", 4}}));
+  EXPECT_NE(json.at("summary").get<std::string>().find("multi-head module"), std::string::npos);
+}
+
+TEST(CliVerify, Text_FitsAPage) {
+  const CliResult said = heed_cli({"verify", "--isa", std::string(isa_name(isa()))}, kUtf8);
+  ASSERT_TRUE(went_well(said));
+  EXPECT_TRUE(fits_the_page(said.out));
+  EXPECT_NE(said.out.find("module"), std::string::npos);
 }
 
 TEST(CliDemo, RealSentence_AgreesWithTheReference) {

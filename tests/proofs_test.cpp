@@ -16,7 +16,8 @@ namespace {
 
 // One proof, under the instruction set in use.
 ProofResult prove(Proof proof, const Candidate& candidate) {
-  return run_proofs({.candidate = candidate, .isas = {isa()}, .proofs = {proof}}).at(0);
+  return run_proofs({.candidate = candidate, .subjects = {Subject::attention}, .isas = {isa()}, .proofs = {proof}})
+      .at(0);
 }
 
 Candidate mutant(const std::string& name) {
@@ -25,19 +26,22 @@ Candidate mutant(const std::string& name) {
   throw std::runtime_error("no mutant " + name);
 }
 
-TEST(Proofs, Attention_HoldsOnEveryInstructionSet) {
+TEST(Proofs, AttentionAndModule_HoldOnEveryInstructionSet) {
   const Isa before = isa();
   const auto results = run_proofs();
   EXPECT_EQ(isa(), before);
-  EXPECT_EQ(results.size(), 4 * available_isas().size());
+  EXPECT_EQ(results.size(), 2 * 4 * available_isas().size());
   for (const ProofResult& result : results) {
-    EXPECT_TRUE(result.holds) << isa_name(result.isa) << ' ' << proof_name(result.proof) << ": " << result.failure;
+    EXPECT_TRUE(result.holds) << isa_name(result.isa) << ' ' << subject_name(result.subject) << ' '
+                              << proof_name(result.proof) << ": " << result.failure;
     EXPECT_GT(result.cases, 50);
     EXPECT_FALSE(result.worst.empty());
   }
   EXPECT_TRUE(all_hold(results));
   const std::string summary = summary_paragraph(results);
-  for (const std::string_view word : {kVersion, isa_name(results.front().isa), std::string_view("Nothing failed")})
+  for (const std::string_view word :
+       {kVersion, isa_name(results.front().isa), std::string_view("Of attention it holds that"),
+        std::string_view("Of the multi-head module it holds that"), std::string_view("Nothing failed")})
     EXPECT_NE(summary.find(word), std::string::npos) << summary;
 }
 
@@ -80,7 +84,7 @@ TEST(Proofs, Equivalence_FailsOnTwoPercent) {
   const std::string summary = summary_paragraph(results);
   EXPECT_NE(summary.find("The first failure: "), std::string::npos) << summary;
   EXPECT_NE(summary.find("equivalence"), std::string::npos) << summary;
-  EXPECT_EQ(summary.find("It holds"), std::string::npos) << summary;
+  EXPECT_EQ(summary.find("it holds"), std::string::npos) << summary;
 }
 
 template <class Spoil>
@@ -113,7 +117,8 @@ TEST(Proofs, Shape_FailsOnWritingBeside) {
 
 TEST(Proofs, Exception_IsAFailure) {
   const auto throws = spoiled([](auto) { throw std::runtime_error("no such luck"); });
-  for (const ProofResult& result : run_proofs({.candidate = throws, .isas = {isa()}})) {
+  for (const ProofResult& result :
+       run_proofs({.candidate = throws, .subjects = {Subject::attention}, .isas = {isa()}})) {
     EXPECT_FALSE(result.holds);
     EXPECT_NE(result.failure.find("no such luck"), std::string::npos);
   }
