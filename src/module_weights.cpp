@@ -76,9 +76,9 @@ struct Parts {
 // The tensors of one file behind a prefix.
 class WeightFile {
  public:
-  // `function` is what errors name.
-  WeightFile(std::string_view function, const std::filesystem::path& path, std::string_view prefix)
-      : function_(function), path_(printable(path.string())), prefix_(prefix), file_(read_safetensors(path)) {
+  // `function` and `path` are what errors name. The file must outlive this.
+  WeightFile(std::string_view function, const SafeTensors& file, const std::string& path, std::string_view prefix)
+      : function_(function), path_(printable(path)), prefix_(prefix), file_(file) {
     std::string looked_for;
     for (const Names& n : kNames) {
       looked_for += (looked_for.empty() ? "" : ", ") + quoted(n.weights[kQ]) + " (" + std::string(n.text) + ")";
@@ -96,6 +96,7 @@ class WeightFile {
       if (has(extra)) fail(function_, argument(extra), "a bias that the module does not have");
   }
 
+  std::string_view function() const { return function_; }
   const Names& names() const { return *names_; }
   bool has(std::string_view name) const { return file_.tensors.contains(prefix_ + std::string(name)); }
 
@@ -160,15 +161,15 @@ class WeightFile {
 
   std::string_view function_;
   std::string path_, prefix_;
-  SafeTensors file_;
+  const SafeTensors& file_;
   const Names* names_ = nullptr;
 };
 
 // Sizes as the shapes tell them. read() compares them all with the file afterwards.
 MultiHeadAttentionOptions options_of(const WeightFile& file, const WeightsSource& source) {
-  if (source.heads <= 0) fail(kFromFile, "heads", std::to_string(source.heads) + " is not positive");
+  if (source.heads <= 0) fail(file.function(), "heads", std::to_string(source.heads) + " is not positive");
   if (source.kv_heads && (*source.kv_heads <= 0 || source.heads % *source.kv_heads != 0))
-    fail(kFromFile, "kv_heads",
+    fail(file.function(), "kv_heads",
          std::to_string(*source.kv_heads) + " does not divide heads " + std::to_string(source.heads));
   const auto divide = [&](Layer layer, std::int64_t size, std::int64_t count, const char* what) {
     if (size <= 0 || size % count != 0)
@@ -226,8 +227,9 @@ WeightNames weight_names_from_name(std::string_view name) {
 }
 
 template <class T>
-MultiHeadAttention<T> MultiHeadAttention<T>::from_file(const std::filesystem::path& path, const WeightsSource& source) {
-  const WeightFile file(kFromFile, path, source.prefix);
+MultiHeadAttention<T> MultiHeadAttention<T>::from_parsed(std::string_view function, const SafeTensors& tensors,
+                                                         const std::string& path, const WeightsSource& source) {
+  const WeightFile file(function, tensors, path, source.prefix);
   const MultiHeadAttentionOptions options = options_of(file, source);
   const Parts<T> parts = file.read<T>(weights_of(options));
   MultiHeadAttention module(options, Zeros{});
@@ -236,8 +238,19 @@ MultiHeadAttention<T> MultiHeadAttention<T>::from_file(const std::filesystem::pa
 }
 
 template <class T>
+MultiHeadAttention<T> MultiHeadAttention<T>::from_file(const std::filesystem::path& path, const WeightsSource& source) {
+  return from_parsed(kFromFile, read_safetensors(path), path.string(), source);
+}
+
+template <class T>
+MultiHeadAttention<T> MultiHeadAttention<T>::from_tensors(const SafeTensors& file, const WeightsSource& source) {
+  return from_parsed("MultiHeadAttention::from_tensors", file, "the file", source);
+}
+
+template <class T>
 void MultiHeadAttention<T>::load(const std::filesystem::path& path, std::string_view prefix) {
-  const Parts<T> parts = WeightFile(kLoad, path, prefix).read<T>(weights_of(options_));
+  const SafeTensors file = read_safetensors(path);
+  const Parts<T> parts = WeightFile(kLoad, file, path.string(), prefix).read<T>(weights_of(options_));
   assign<T>(parts, {wq_, wk_, wv_, wo_}, {bq_, bk_, bv_, bo_});
 }
 
@@ -266,6 +279,8 @@ template MultiHeadAttention<float> MultiHeadAttention<float>::from_file(const st
                                                                         const WeightsSource&);
 template MultiHeadAttention<double> MultiHeadAttention<double>::from_file(const std::filesystem::path&,
                                                                           const WeightsSource&);
+template MultiHeadAttention<float> MultiHeadAttention<float>::from_tensors(const SafeTensors&, const WeightsSource&);
+template MultiHeadAttention<double> MultiHeadAttention<double>::from_tensors(const SafeTensors&, const WeightsSource&);
 template void MultiHeadAttention<float>::load(const std::filesystem::path&, std::string_view);
 template void MultiHeadAttention<double>::load(const std::filesystem::path&, std::string_view);
 template void MultiHeadAttention<float>::save(const std::filesystem::path&, std::string_view, WeightNames) const;

@@ -6,6 +6,7 @@
 #include <heed/attention.hpp>
 #include <heed/attention_stats.hpp>
 #include <heed/kv_cache.hpp>
+#include <heed/safetensors.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -86,6 +87,8 @@ class MultiHeadAttention {
 
   // The weights of a file, whose shapes tell all sizes but the number of heads. Any float dtype, converted to T.
   static MultiHeadAttention from_file(const std::filesystem::path& path, const WeightsSource& source);
+  // Likewise those of a file that is in memory.
+  static MultiHeadAttention from_tensors(const SafeTensors& file, const WeightsSource& source);
 
   // Self attention.   x, y (batch, len, model_dim)
   void forward(TensorView<const T, 3> x, TensorView<T, 3> y, const ForwardOptions<T>& options = {}) const;
@@ -134,6 +137,9 @@ class MultiHeadAttention {
             WeightNames names = WeightNames::llama) const;
 
  private:
+  // `function` and `path` are what errors name.
+  static MultiHeadAttention from_parsed(std::string_view function, const SafeTensors& tensors, const std::string& path,
+                                        const WeightsSource& source);
   struct Zeros {};
   MultiHeadAttention(const MultiHeadAttentionOptions& options, Zeros weights);
 
