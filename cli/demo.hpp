@@ -13,14 +13,14 @@ namespace heed::cli {
 
 struct Demo {
   DemoInput input;
-  DemoResult result;
-  std::vector<Agreement> agreements;
+  DemoResult result = {};
+  std::vector<Agreement> agreements = {};
   bool holds = true;          // all of them
   std::int64_t sentence = 0;  // the one that is shown
-  std::vector<HeadFacts> heads;
+  std::vector<HeadFacts> heads = {};
   std::int64_t query = 0, head = 0;  // of the word that is shown
-  Trace trace;
-  std::vector<Timing> timings;  // empty: not asked for
+  Trace trace = {};
+  std::vector<Timing> timings = {};  // empty: not asked for
 
   std::string token(std::int64_t i) const {
     return shown_token(input.tokens[static_cast<std::size_t>(sentence)][static_cast<std::size_t>(i)]);

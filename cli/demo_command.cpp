@@ -1,4 +1,4 @@
-// heed demo: attention of a real model on a real sentence, checked, explained and timed.
+// heed demo: the attention layer of a real model on a real sentence, checked, explained and timed.
 #include <heed/runtime.hpp>
 #include <memory>
 #include <optional>
@@ -44,8 +44,7 @@ std::int64_t most_telling_head(const Demo& demo) {
 }
 
 Demo make_demo(const DemoFlags& flags) {
-  Demo demo;
-  demo.input = load_demo_input();
+  Demo demo{.input = load_demo_input()};
   const auto sentences = std::ssize(demo.input.sentences);
   if (flags.sentence < 1 || flags.sentence > sentences)
     refuse("demo", "--sentence", std::to_string(flags.sentence) + ", expected 1 to " + std::to_string(sentences));
@@ -61,9 +60,9 @@ Demo make_demo(const DemoFlags& flags) {
   for (std::int64_t h = 0; h < demo.input.heads(); ++h)
     demo.heads.push_back(head_facts(demo.input, demo.result, demo.sentence, h));
   demo.head = flags.head.value_or(most_telling_head(demo));
-  const auto& shape = demo.input.q.shape();
+  const std::int64_t len = demo.input.len();
   demo.trace =
-      trace({shape[2], shape[2], demo.query, demo.sentence, demo.head, shape[0], shape[1]}, demo.input.options());
+      trace({len, len, demo.query, demo.sentence, demo.head, sentences, demo.input.heads()}, demo.input.visibility());
   if (!flags.is_untimed) demo.timings = time_demo(demo.input);
   return demo;
 }

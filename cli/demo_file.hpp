@@ -1,4 +1,4 @@
-// data/minilm_layer0_qkv.safetensors, built into the binary.
+// data/minilm_layer0.safetensors, built into the binary.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <heed/array.hpp>
-#include <heed/attention_stats.hpp>
 #include <heed/safetensors.hpp>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +10,8 @@
 
 namespace heed::cli {
 namespace {
+
+constexpr std::int64_t kHeads = 12;  // which the shapes of the weights do not tell
 
 bool is_special(const std::string& token) {
   return token.size() > 2 && token.front() == '[' && token.back() == ']';
@@ -21,13 +22,11 @@ double allowance(double float32_error, double largest) {
   return 4 * float32_error + 2e-7 * std::max(1.0, largest);
 }
 
-// Calls visit(sentence, head, query) for all rows, padded queries included: the reference has them too.
+// Calls visit(sentence, query) for all tokens, padding included: the reference has it too.
 template <class Visit>
-void for_rows(const DemoInput& input, Visit visit) {
-  const auto& shape = input.q.shape();
-  for (std::int64_t b = 0; b < shape[0]; ++b)
-    for (std::int64_t h = 0; h < shape[1]; ++h)
-      for (std::int64_t i = 0; i < shape[2]; ++i) visit(b, h, i);
+void for_tokens(const DemoInput& input, Visit visit) {
+  for (std::int64_t b = 0; b < input.x.shape()[0]; ++b)
+    for (std::int64_t i = 0; i < input.len(); ++i) visit(b, i);
 }
 
 // Keeps the larger error; a NaN is the largest of all.
@@ -45,11 +44,9 @@ DemoInput load_demo_input() {
   const auto tensor = [&]<class T, std::size_t Rank>(const char* name, Tensor<T, Rank>& to) {
     to = to_tensor<T, Rank>(file.tensors.at(name), name);
   };
-  DemoInput input;
-  tensor("q", input.q);
-  tensor("k", input.k);
-  tensor("v", input.v);
-  tensor("context", input.reference_out);
+  DemoInput input{MultiHeadAttention<float>::from_tensors(file, {.prefix = "attention.", .heads = kHeads})};
+  tensor("hidden_states", input.x);
+  tensor("attention_output", input.reference_y);
   tensor("attention_probs", input.reference_weights);
   tensor("lse", input.reference_lse);
   Tensor<bool, 2> mask;
@@ -65,16 +62,15 @@ DemoInput load_demo_input() {
 }
 
 DemoResult run_demo(const DemoInput& input) {
-  const auto& shape = input.q.shape();
-  const std::array<std::int64_t, 3> rows{shape[0], shape[1], shape[2]};
-  DemoResult result{Tensor<float, 4>(shape), Tensor<float, 4>({shape[0], shape[1], shape[2], shape[2]}),
+  const std::int64_t sentences = input.x.shape()[0], heads = input.heads(), len = input.len();
+  const std::array<std::int64_t, 3> rows{sentences, heads, len};
+  DemoResult result{Tensor<float, 3>(input.x.shape()), Tensor<float, 4>({sentences, heads, len, len}),
                     Tensor<float, 3>(rows), Tensor<float, 3>(rows), Tensor<float, 3>(rows)};
-  AttentionOptions<float> options = input.options();
+  ForwardOptions<float> options = input.options();
   options.lse = result.lse.view();
   options.weights = result.weights.view();
-  attention(input.q, input.k, input.v, result.out, options);
-  attention_stats(input.q, input.k, {.entropy = result.entropy.view(), .first_key_mass = result.first_key_mass.view()},
-                  input.options());
+  options.stats = {.entropy = result.entropy.view(), .first_key_mass = result.first_key_mass.view()};
+  input.module.forward(input.x, result.y, options);
   return result;
 }
 
@@ -87,17 +83,19 @@ std::vector<Agreement> compare(const DemoInput& input, const DemoResult& result)
   const auto expected = [&](const std::string& name, const std::string& reference, double largest_value) {
     return Agreement{name, 0, allowance(input.float32_error.at(reference), largest_value), {}};
   };
-  Agreement out = expected("out", "context", largest(input.reference_out));
+  Agreement y = expected("y", "attention_output", largest(input.reference_y));
   Agreement lse = expected("lse", "lse", largest(input.reference_lse));
   Agreement weights = expected("weights", "attention_probs", 1);
-  for_rows(input, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
-    for (std::int64_t d = 0; d < input.v.shape()[3]; ++d)
-      note_error(out, result.out(b, h, i, d), input.reference_out(b, h, i, d), {b, h, i});
-    for (std::int64_t j = 0; j < input.k.shape()[2]; ++j)
-      note_error(weights, result.weights(b, h, i, j), input.reference_weights(b, h, i, j), {b, h, i});
-    note_error(lse, result.lse(b, h, i), input.reference_lse(b, h, i), {b, h, i});
+  for_tokens(input, [&](std::int64_t b, std::int64_t i) {
+    for (std::int64_t c = 0; c < input.x.shape()[2]; ++c)
+      note_error(y, result.y(b, i, c), input.reference_y(b, i, c), {b, -1, i});
+    for (std::int64_t h = 0; h < input.heads(); ++h) {
+      for (std::int64_t j = 0; j < input.len(); ++j)
+        note_error(weights, result.weights(b, h, i, j), input.reference_weights(b, h, i, j), {b, h, i});
+      note_error(lse, result.lse(b, h, i), input.reference_lse(b, h, i), {b, h, i});
+    }
   });
-  return {out, lse, weights};
+  return {y, lse, weights};
 }
 
 HeadFacts head_facts(const DemoInput& input, const DemoResult& result, std::int64_t sentence, std::int64_t head) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <heed/attention.hpp>
+#include <heed/multi_head_attention.hpp>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,34 +10,39 @@
 namespace heed::cli {
 
 struct DemoInput {
-  Tensor<float, 4> q, k, v;            // (sentences, heads, len, head_dim)
-  Tensor<std::int64_t, 1> kv_lengths;  // tokens of each sentence; the rest is padding
-  Tensor<double, 4> reference_out, reference_weights;
-  Tensor<double, 3> reference_lse;
-  // Largest error of an obvious float32 loop: "context", "attention_probs", "lse".
-  std::map<std::string, double> float32_error;
-  std::vector<std::string> sentences;
-  std::vector<std::vector<std::string>> tokens;
+  MultiHeadAttention<float> module;
+  Tensor<float, 3> x = {};                  // (sentences, len, model_dim)
+  Tensor<std::int64_t, 1> kv_lengths = {};  // tokens of each sentence; the rest is padding
+  Tensor<double, 3> reference_y = {}, reference_lse = {};
+  Tensor<double, 4> reference_weights = {};
+  // Largest error of an obvious float32 loop: "attention_output", "attention_probs", "lse".
+  std::map<std::string, double> float32_error = {};
+  std::vector<std::string> sentences = {};
+  std::vector<std::vector<std::string>> tokens = {};
 
-  std::int64_t heads() const { return q.shape()[1]; }
+  std::int64_t heads() const { return module.options().heads; }
+  std::int64_t head_dim() const { return *module.options().head_dim; }
+  std::int64_t len() const { return x.shape()[1]; }  // padding included
   std::int64_t length(std::int64_t sentence) const { return kv_lengths(sentence); }
-  // Attention as the model has it: default scale, padding left out.
-  AttentionOptions<float> options() const { return {.kv_lengths = kv_lengths.view()}; }
+  // As the model has it: default scale, padding left out.
+  ForwardOptions<float> options() const { return {.kv_lengths = kv_lengths.view()}; }
+  AttentionOptions<float> visibility() const { return {.kv_lengths = kv_lengths.view()}; }
 };
 DemoInput load_demo_input();
 
 struct DemoResult {
-  Tensor<float, 4> out, weights;
+  Tensor<float, 3> y;
+  Tensor<float, 4> weights;
   Tensor<float, 3> lse, entropy, first_key_mass;
 };
 DemoResult run_demo(const DemoInput& input);
 
 // One output against its reference.
 struct Agreement {
-  std::string name;  // out, lse, weights
+  std::string name;  // y, lse, weights
   double error = 0;  // largest absolute
   double allowed = 0;
-  std::array<std::int64_t, 3> where{};             // sentence, head, query of the largest error
+  std::array<std::int64_t, 3> where{};             // sentence, head (-1: of all), query of the largest error
   bool holds() const { return error <= allowed; }  // false when the error is NaN
 };
 std::vector<Agreement> compare(const DemoInput& input, const DemoResult& result);

@@ -28,11 +28,16 @@ std::string sentence_name(std::int64_t sentence) {
 
 void print_sentences(const Terminal& terminal, const Demo& demo) {
   const DemoInput& input = demo.input;
-  std::cout << paint(terminal, Style::bold, "heed demo") << ": attention of a real model on real sentences\n\n"
-            << "  Layer 0 of all-MiniLM-L6-v2 (Apache-2.0): " << input.heads() << " heads of " << input.q.shape()[3]
-            << ", float32, heed " << kVersion << " with " << isa_name(isa()) << ".\n\n";
+  std::cout << paint(terminal, Style::bold, "heed demo")
+            << ": the attention layer of a real model on real sentences\n\n"
+            << wrap("  ", "Layer 0 of all-MiniLM-L6-v2 (Apache-2.0), projections and all: " +
+                              std::to_string(input.x.shape()[2]) + " wide, " + std::to_string(input.heads()) +
+                              " heads of " + std::to_string(input.head_dim()) + ", " +
+                              grouped(input.module.parameter_count()) + " parameters, float32, heed " +
+                              std::string(kVersion) + " with " + std::string(isa_name(isa())) + ".")
+            << '\n';
   for (std::int64_t b = 0; b < std::ssize(input.sentences); ++b) {
-    const std::int64_t padding = input.q.shape()[2] - input.length(b);
+    const std::int64_t padding = input.len() - input.length(b);
     std::string text = paint(terminal, Style::accent, input.sentences[static_cast<std::size_t>(b)]) + " (" +
                        std::to_string(input.length(b)) + " tokens";
     if (padding > 0) text += " and " + std::to_string(padding) + " of padding";
@@ -53,7 +58,7 @@ void print_agreement(const Terminal& terminal, const Demo& demo) {
     const auto& [b, h, i] = agreement.where;
     table.add({agreement.name, scientific(agreement.error), scientific(agreement.allowed),
                bar(terminal, used, 12) + pad_left(percent(used), 6),
-               sentence_name(b) + ", head " + std::to_string(h) + ", \"" +
+               sentence_name(b) + (h < 0 ? "" : ", head " + std::to_string(h)) + ", \"" +
                    shown_token(demo.input.tokens[static_cast<std::size_t>(b)][static_cast<std::size_t>(i)]) + "\""});
   }
   const std::string verdict = demo.holds
@@ -120,9 +125,8 @@ std::string map_row(const Terminal& terminal, const Demo& demo, std::int64_t que
   for (std::int64_t j = 0; j < demo.length(); ++j)
     row += shade(terminal, demo.result.weights(demo.sentence, demo.head, query, j));
   row = paint(terminal, Style::accent, row);
-  if (demo.length() == demo.input.q.shape()[2]) return row;
-  std::string excluded =
-      repeat(std::string(cell_of(terminal, Reason::length)) + ' ', demo.input.q.shape()[2] - demo.length());
+  if (demo.length() == demo.input.len()) return row;
+  std::string excluded = repeat(std::string(cell_of(terminal, Reason::length)) + ' ', demo.input.len() - demo.length());
   excluded.pop_back();
   return row + paint(terminal, Style::dim, excluded);
 }
@@ -152,7 +156,7 @@ void print_word(const Terminal& terminal, const Demo& demo) {
     initials += demo.token(i).substr(0, 1) + " ";
   }
   // Indent, label, bar, number, marker, label and map fill the page.
-  const std::int64_t room = kPageWidth - 2 - (label + 1) - 5 - 6 - (label + 2) - 2 * demo.input.q.shape()[2];
+  const std::int64_t room = kPageWidth - 2 - (label + 1) - 5 - 6 - (label + 2) - 2 * demo.input.len();
   const int bar_width = static_cast<int>(std::clamp<std::int64_t>(room, 4, 16));
   std::cout << '\n'
             << "  " << paint(terminal, Style::dim, pad_right("weights from " + word, label + bar_width + 12))
@@ -168,7 +172,7 @@ void print_word(const Terminal& terminal, const Demo& demo) {
   std::cout << "\n  Map: rows are queries, columns keys; from";
   for (const double from : kShadeFrom)
     std::cout << ' ' << fixed(from, 2) << ' ' << paint(terminal, Style::accent, shade(terminal, from));
-  if (demo.length() < demo.input.q.shape()[2])
+  if (demo.length() < demo.input.len())
     std::cout << "; " << cell_of(terminal, Reason::length) << " padding, never read";
   std::cout << '\n';
 }
@@ -176,7 +180,7 @@ void print_word(const Terminal& terminal, const Demo& demo) {
 void print_speed(const Terminal& terminal, const Demo& demo) {
   if (demo.timings.empty()) return;
   print_heading(terminal, "How fast?");
-  Table table(terminal, {{"attention over"},
+  Table table(terminal, {{"the layer over"},
                          {"threads", Table::Side::right},
                          {"time", Table::Side::right},
                          {"GFLOP/s", Table::Side::right},
@@ -190,10 +194,12 @@ void print_speed(const Terminal& terminal, const Demo& demo) {
     previous = timing.what;
   }
   std::cout << table.text() << '\n'
-            << wrap("  ", "Timed: heed::attention alone, the fastest of many calls. Counted: 4 x " +
-                              std::to_string(demo.input.q.shape()[3]) +
-                              " additions and multiplications for every query, visible key and head; the softmax is "
-                              "not counted. Peak: float32 multiply-adds in registers, measured just before.");
+            << wrap("  ",
+                    "Timed: heed::MultiHeadAttention, the fastest of many calls. Counted: the additions and "
+                    "multiplications of the four projections, and 4 x " +
+                        std::to_string(demo.input.head_dim()) +
+                        " for every query, visible key and head; the softmax is not counted. Peak: float32 "
+                        "multiply-adds in registers, measured just before.");
 }
 
 }  // namespace
@@ -217,7 +223,7 @@ Json demo_json(const Demo& demo) {
                                  {"error", number(agreement.error)},
                                  {"allowed", agreement.allowed},
                                  {"sentence", agreement.where[0] + 1},
-                                 {"head", agreement.where[1]},
+                                 {"head", agreement.where[1] < 0 ? Json() : Json(agreement.where[1])},
                                  {"query", agreement.where[2]}});
   constexpr std::size_t kMostLinks = 5;  // the weak ones say nothing
   for (std::size_t h = 0; h < demo.heads.size(); ++h) {

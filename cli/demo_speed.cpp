@@ -16,72 +16,60 @@ constexpr std::int64_t kLongestText = 2048;  // a length often quoted; more woul
 
 struct Problem {
   std::string what;
-  Tensor<float, 4> q, k, v;
-  AttentionOptions<float> options;
-  double flop = 0;
+  Tensor<float, 3> x;
+  AttentionOptions<float> visibility;
 };
 
-double flop_of(const Problem& problem) {
-  return work_of(shape_of(problem.q.view(), problem.k.view(), problem.v.view()), problem.options).flop;
+double flop_of(const MultiHeadAttention<float>& module, const Problem& problem) {
+  const auto& shape = problem.x.shape();
+  return work_of(module, {shape[0], shape[1], shape[1]}, problem.visibility).flop;
 }
 
-Timing time_problem(const Problem& problem, const Peak& peak, int threads) {
-  Tensor<float, 4> out(problem.q.shape());
-  AttentionOptions<float> options = problem.options;
-  options.threads = threads;
-  const auto call = [&] { attention(problem.q, problem.k, problem.v, out, options); };
+Timing time_problem(const MultiHeadAttention<float>& module, const Problem& problem, const Peak& peak, int threads) {
+  Tensor<float, 3> y(problem.x.shape());
+  const ForwardOptions<float> options{.kv_lengths = problem.visibility.kv_lengths, .threads = threads};
+  const auto call = [&] { module.forward(problem.x, y, options); };
   const double first = best_seconds(2, call);
   constexpr double kMostCalls = 2000;
   const int calls = static_cast<int>(std::clamp(kTimingSeconds / std::max(first, 1e-9), 1.0, kMostCalls));
-  return {problem.what, threads, problem.flop, std::min(first, best_seconds(calls, call)), calls + 2, peak.flops};
+  return {problem.what, threads,   flop_of(module, problem), std::min(first, best_seconds(calls, call)),
+          calls + 2,    peak.flops};
 }
 
 // The tokens of a sentence `times` in a row, as one text.
-Tensor<float, 4> repeated(const Tensor<float, 4>& x, std::int64_t sentence, std::int64_t length, std::int64_t times) {
-  const auto& shape = x.shape();
-  Tensor<float, 4> text({1, shape[1], length * times, shape[3]});
-  for (std::int64_t h = 0; h < shape[1]; ++h)
-    for (std::int64_t i = 0; i < length * times; ++i)
-      for (std::int64_t d = 0; d < shape[3]; ++d) text(0, h, i, d) = x(sentence, h, i % length, d);
+Tensor<float, 3> repeated(const Tensor<float, 3>& x, std::int64_t sentence, std::int64_t length, std::int64_t times) {
+  Tensor<float, 3> text({1, length * times, x.shape()[2]});
+  for (std::int64_t i = 0; i < length * times; ++i)
+    for (std::int64_t c = 0; c < x.shape()[2]; ++c) text(0, i, c) = x(sentence, i % length, c);
   return text;
 }
 
 Problem long_text(const DemoInput& input, double expected_rate) {
   const std::int64_t length = input.length(0);
-  const auto flop_of_times = [&](std::int64_t times) {
-    const auto tokens = static_cast<double>(length * times);
-    return 4.0 * static_cast<double>(input.heads() * input.q.shape()[3]) * tokens * tokens;
-  };
   std::int64_t times = kLongestText / length;
-  while (times > 1 && flop_of_times(times) / expected_rate > kLongestCallSeconds) times = times * 3 / 4;
-  Problem problem{
-      "sentence 1, " + std::to_string(times) + " times in a row: " + std::to_string(length * times) + " tokens",
-      repeated(input.q, 0, length, times),
-      repeated(input.k, 0, length, times),
-      repeated(input.v, 0, length, times),
-      {},
-      0};
-  problem.flop = flop_of(problem);
-  return problem;
+  while (times > 1 && input.module.flops(1, length * times) / expected_rate > kLongestCallSeconds)
+    times = times * 3 / 4;
+  return {"sentence 1, " + std::to_string(times) + " times in a row: " + std::to_string(length * times) + " tokens",
+          repeated(input.x, 0, length, times),
+          {}};
 }
 
 }  // namespace
 
 std::vector<Timing> time_demo(const DemoInput& input) {
-  Problem sentences{"the two sentences as they are", input.q, input.k, input.v, input.options(), 0};
-  sentences.flop = flop_of(sentences);
+  const Problem sentences{"the two sentences as they are", input.x, input.visibility()};
   std::vector<int> thread_counts{1};
   if (num_threads() > 1) thread_counts.push_back(num_threads());
   std::vector<Timing> short_timings, timings;
   std::vector<Peak> peaks;
   for (const int threads : thread_counts) {
     peaks.push_back(measure_peak(threads, kPeakSeconds));
-    short_timings.push_back(time_problem(sentences, peaks.back(), threads));
+    short_timings.push_back(time_problem(input.module, sentences, peaks.back(), threads));
   }
   const Problem text = long_text(input, short_timings.front().rate());
   timings = short_timings;
   for (std::size_t i = 0; i < thread_counts.size(); ++i)
-    timings.push_back(time_problem(text, peaks[i], thread_counts[i]));
+    timings.push_back(time_problem(input.module, text, peaks[i], thread_counts[i]));
   return timings;
 }
 

@@ -1,4 +1,4 @@
-// How fast the demo's attention is, beside what this machine can do at best.
+// How fast the demo's layer is, beside what this machine can do at best.
 #pragma once
 
 #include <string>

@@ -77,8 +77,8 @@ void add_verify_command(CLI::App& app, Action& action) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app.add_subcommand("verify", "Prove this build right on this machine, on every instruction set");
   command->footer(
-      "Shape, float64 equivalence, bitwise causality, no NaN on padding, of attention and of the multi-head module.\n"
-      "Exit code 1 when a proof fails.\n" +
+      "Shape, float64 equivalence, bitwise causality, no NaN on padding: of attention, and of the\nmulti-head module "
+      "around it. Exit code 1 when a proof fails.\n" +
       example("heed verify\n  heed verify --isa avx2 --json"));
   command->add_option("--isa", flags->isas, "Only this instruction set; may be given several times")
       ->type_name("avx512|avx2|neon|portable");

@@ -28,6 +28,18 @@ Work work_of(const ProblemShape& shape, const AttentionOptions<T>& options) {
   return work;
 }
 
+template <class T>
+Work work_of(const MultiHeadAttention<T>& module, const ModuleShape& shape, const AttentionOptions<T>& options) {
+  const MultiHeadAttentionOptions& o = module.options();
+  const ProblemShape attention{shape.batch, o.heads, *o.kv_heads, shape.q_len, shape.kv_len, *o.head_dim, *o.value_dim};
+  Work work = work_of(attention, options);
+  const double all_pairs = 2.0 * static_cast<double>(*o.head_dim + *o.value_dim) * static_cast<double>(work.pairs);
+  work.flop += module.flops(shape.batch, shape.q_len, shape.kv_len) - all_pairs;
+  return work;
+}
+
+template Work work_of(const MultiHeadAttention<float>&, const ModuleShape&, const AttentionOptions<float>&);
+template Work work_of(const MultiHeadAttention<double>&, const ModuleShape&, const AttentionOptions<double>&);
 template Work work_of(const ProblemShape&, const AttentionOptions<float>&);
 template Work work_of(const ProblemShape&, const AttentionOptions<double>&);
 

@@ -3,7 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <heed/attention.hpp>
+#include <heed/multi_head_attention.hpp>
 
 namespace heed::cli {
 
@@ -26,6 +26,13 @@ struct Work {
 
 template <class T>
 Work work_of(const ProblemShape& shape, const AttentionOptions<T>& options);
+
+struct ModuleShape {
+  std::int64_t batch = 0, q_len = 0, kv_len = 0;
+};
+// Likewise of a module, its projections included.
+template <class T>
+Work work_of(const MultiHeadAttention<T>& module, const ModuleShape& shape, const AttentionOptions<T>& options);
 
 // The shortest of `rounds` calls, in seconds.
 template <class Call>

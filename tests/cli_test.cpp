@@ -260,6 +260,8 @@ TEST(CliDemo, RealSentence_AgreesWithTheReference) {
   const auto json = said.json();
   EXPECT_EQ(json.at("holds"), true);
   ASSERT_EQ(json.at("agreement").size(), 3u);
+  EXPECT_EQ(json.at("agreement").at(0).at("result"), "y");
+  EXPECT_TRUE(json.at("agreement").at(0).at("head").is_null());  // y is of all heads
   for (const auto& agreement : json.at("agreement"))
     EXPECT_LT(agreement.at("error").get<double>(), agreement.at("allowed").get<double>());
   EXPECT_EQ(json.at("word").at("word"), "lamp");
@@ -268,7 +270,7 @@ TEST(CliDemo, RealSentence_AgreesWithTheReference) {
 
 // Entropy and sink mass again from the float64 weights of the data file; head 2 puts all weight on the token before.
 TEST(CliDemo, HeadFacts_AreThoseOfTheReference) {
-  const SafeTensors file = read_safetensors(std::string(HEED_DATA) + "/minilm_layer0_qkv.safetensors");
+  const SafeTensors file = read_safetensors(std::string(HEED_DATA) + "/minilm_layer0.safetensors");
   const auto weights = to_tensor<double, 4>(file.tensors.at("attention_probs"), "weights");
   for (const std::int64_t sentence : {0, 1}) {
     const CliResult said = heed_cli({"demo", "--json", "--no-timing", "--sentence", std::to_string(sentence + 1)});
@@ -314,7 +316,8 @@ TEST(CliDemo, Timing_IsAShareOfThePeak) {
     EXPECT_GT(timing.at("seconds").get<double>(), 0);
     EXPECT_GT(timing.at("peak_flops_per_second").get<double>(), 1e7);
   }
-  EXPECT_EQ(timings.at(0).at("flop").get<double>(), 4 * 32 * 12 * (23 * 23 + 23 * 13));
+  EXPECT_EQ(timings.at(0).at("flop").get<double>(),
+            4 * 384 * (23 * 23 + 23 * 13) + 4 * 2 * 46 * 384 * 384);  // visible pairs, four projections
 }
 
 TEST(CliDemo, UnknownWord_IsRefusedWithTheWords) {

@@ -150,7 +150,8 @@ void need_empty_rows(AttentionTrial& trial, const Case<T>& c, const Outputs<T>& 
     for_each_index(output.shape, [&](const auto& index) {
       const T got = element(output, index);
       if (index[0] == kPadded && got != want)
-        trial.fail(which(c), std::string(name) + Index(index).text() + text(" is %.9g, not %g", double(got), double(want)));
+        trial.fail(which(c),
+                   std::string(name) + Index(index).text() + text(" is %.9g, not %g", double(got), double(want)));
     });
   };
   check("out", outputs.out.view(), 0);

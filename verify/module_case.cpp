@@ -229,8 +229,7 @@ std::vector<ModuleSpec> module_cases() {
 
   cases.push_back({.name = "token by token", .sizes = kGrouped, .steps = std::vector<std::int64_t>(19, 1)});
   cases.push_back({.name = "in pieces", .sizes = square(4, 8, 150), .steps = {40, 1, 88, 1, 1, 19}});
-  cases.push_back(
-      {.name = "in pieces, window", .sizes = kGrouped, .steps = {11, 1, 1, 6}, .window = Window::last(5)});
+  cases.push_back({.name = "in pieces, window", .sizes = kGrouped, .steps = {11, 1, 1, 6}, .window = Window::last(5)});
 
   for (const Lengths lengths : {Lengths::mixed, Lengths::some_zero}) {
     cases.push_back({.name = "padding", .sizes = square(4, 8, 21, 4), .lengths = lengths});

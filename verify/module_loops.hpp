@@ -1,4 +1,5 @@
-// Projections with plain loops: of the oracle in wider arithmetic, of the obvious module in the precision of its inputs.
+// Projections with plain loops: of the oracle in wider arithmetic, of the obvious module in the precision of its
+// inputs.
 //
 // Dimensions: B batch, T length, C width, H heads, D of a head; indices b h t d c.
 #pragma once

@@ -114,13 +114,14 @@ void add_projections(std::vector<ModuleMutant>& all) {
   all.push_back(changed("q-bias-forgotten", "the bias of the queries is not added", "any module with biases",
                         [](auto& c) { c.module.bq = {}; }));
   all.push_back(changed("k-bias-forgotten", "the bias of the keys is not added",
-                        "lse: a key's bias moves all scores of a query alike, so y stays", [](auto& c) { c.module.bk = {}; }));
+                        "lse: a key's bias moves all scores of a query alike, so y stays",
+                        [](auto& c) { c.module.bk = {}; }));
   all.push_back(changed("v-bias-forgotten", "the bias of the values is not added", "any module with biases",
                         [](auto& c) { c.module.bv = {}; }));
   all.push_back(changed("out-bias-forgotten", "the bias of the output is not added", "any module with biases",
                         [](auto& c) { c.module.bo = {}; }));
-  all.push_back(changed("wo-transposed", "the output matrix is read as (in, out)", "a module whose heads fill model_dim",
-                        [](auto& c) {
+  all.push_back(changed("wo-transposed", "the output matrix is read as (in, out)",
+                        "a module whose heads fill model_dim", [](auto& c) {
                           auto& wo = c.module.wo;
                           if (wo.shape[0] == wo.shape[1]) wo = swap_axes(wo, 0, 1);
                         }));
@@ -149,10 +150,10 @@ void add_heads(std::vector<ModuleMutant>& all) {
   all.push_back(changed("no-scale", "scores are not divided by the root of head_dim", "head_dim above 1", [](auto& c) {
     if (!c.options.scale) c.options.scale = 1;
   }));
-  all.push_back(changed("keys-from-x", "cross attention takes keys and values from x", "a context as long as x",
-                        [](auto& c) {
-                          if (c.x.shape == c.k_from.shape && c.x.shape == c.v_from.shape) c.k_from = c.v_from = c.x;
-                        }));
+  all.push_back(
+      changed("keys-from-x", "cross attention takes keys and values from x", "a context as long as x", [](auto& c) {
+        if (c.x.shape == c.k_from.shape && c.x.shape == c.v_from.shape) c.k_from = c.v_from = c.x;
+      }));
   all.push_back(changed("values-from-keys", "values are projected from what the keys are",
                         "keys and values from different sources", [](auto& c) {
                           if (c.v_from.shape == c.k_from.shape) c.v_from = c.k_from;
@@ -178,16 +179,15 @@ void add_visibility(std::vector<ModuleMutant>& all) {
                         over_keys(
                             c, [](auto) { return 0; }, [](auto end) { return end - 1; });
                       }));
-  all.push_back(other("cache-forgets-the-first", "the cache has lost its first token", "the second token",
-                      [](const auto& c) {
-                        over_keys(
-                            c, [](auto begin) { return begin > 0 ? 1 : 0; }, [](auto end) { return end; });
-                      }));
-  all.push_back(other("cache-unused", "each call attends to its own tokens only", "the second call",
-                      [](const auto& c) {
-                        over_keys(
-                            c, [](auto begin) { return begin; }, [](auto end) { return end; });
-                      }));
+  all.push_back(
+      other("cache-forgets-the-first", "the cache has lost its first token", "the second token", [](const auto& c) {
+        over_keys(
+            c, [](auto begin) { return begin > 0 ? 1 : 0; }, [](auto end) { return end; });
+      }));
+  all.push_back(other("cache-unused", "each call attends to its own tokens only", "the second call", [](const auto& c) {
+    over_keys(
+        c, [](auto begin) { return begin; }, [](auto end) { return end; });
+  }));
 }
 
 void add_options(std::vector<ModuleMutant>& all) {
@@ -201,8 +201,8 @@ void add_options(std::vector<ModuleMutant>& all) {
                         [](auto& c) { c.options.bias.reset(); }));
   all.push_back(changed("ignores-alibi", "the slopes are not passed on", "any slopes, two keys",
                         [](auto& c) { c.options.alibi_slopes.reset(); }));
-  all.push_back(changed("ignores-sinks", "the sinks are not passed on", "any sinks",
-                        [](auto& c) { c.options.sinks.reset(); }));
+  all.push_back(
+      changed("ignores-sinks", "the sinks are not passed on", "any sinks", [](auto& c) { c.options.sinks.reset(); }));
   all.push_back(changed("ignores-segments", "the segments are not passed on", "two segments",
                         [](auto& c) { c.options.segments.reset(); }));
   all.push_back(changed("ignores-dropout", "no weight is dropped in training", "dropout, training",

@@ -57,8 +57,7 @@ ModuleOracle run(const ModuleCall<T>& call) {
   const auto k = project<Wide, double>(call.k_from, w.wk, w.bk, w.kv_heads);
   const auto v = project<Wide, double>(call.v_from, w.wv, w.bv, w.kv_heads);
   const WideOptions options(call);
-  ModuleOracle result{Tensor<double, 3>(call.y.shape),
-                      oracle_attention(q.view(), k.view(), v.view(), options.get())};
+  ModuleOracle result{Tensor<double, 3>(call.y.shape), oracle_attention(q.view(), k.view(), v.view(), options.get())};
   combine<Wide>(result.attention.out, w.wo, w.bo, result.y.view());
   return result;
 }

@@ -8,8 +8,8 @@
 namespace heed::verify {
 
 struct ModuleOracle {
-  Tensor<double, 3> y;         // (B, Tq, model_dim)
-  AttentionOracle attention;   // of the projected queries, keys and values, heads apart
+  Tensor<double, 3> y;        // (B, Tq, model_dim)
+  AttentionOracle attention;  // of the projected queries, keys and values, heads apart
 };
 
 // y, lse and weights of the call are not touched. In steps through a cache the result is that of one causal call.

@@ -63,8 +63,8 @@ std::string_view proof_claim(Subject subject, Proof proof) {
        "a sequence that is all padding gives zeros and no NaN, and leaves the other sequences unchanged, bit for bit"},
       {"every element of the outputs is written, and nothing beside them, at awkward widths, heads and lengths",
        "float64 and float32 agree with an independent reference from projections to output, also through a cache",
-       "changing a future token leaves every row before it unchanged, bit for bit, and so does a cache that is fed "
-       "token by token",
+       "changing a future token leaves every row before it unchanged, bit for bit, and a cache that is fed token by "
+       "token gives the bits of one call",
        "padding, whatever it holds, changes no row of a real token, bit for bit, and where all is padding there is no "
        "NaN"}};
   return claims[static_cast<std::size_t>(subject)][static_cast<std::size_t>(proof)];
