@@ -237,6 +237,8 @@ void LoadedOptions<T>::load_scores(const AttentionFlags& flags, InputFiles& file
 
 template class LoadedOptions<float>;
 template class LoadedOptions<double>;
+template Tensor<float, 3> to_real_tensor<float, 3>(const Array&, std::string_view);
+template Tensor<double, 3> to_real_tensor<double, 3>(const Array&, std::string_view);
 template Tensor<float, 4> to_real_tensor<float, 4>(const Array&, std::string_view);
 template Tensor<double, 4> to_real_tensor<double, 4>(const Array&, std::string_view);
 

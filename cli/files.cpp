@@ -79,6 +79,18 @@ void InputFiles::use(const std::string& input) {
            input_ + " has no tensor whose name begins with '" + prefix_ + "'; it has " + names_of(file));
 }
 
+Source InputFiles::use_or_load(const std::string& input, std::string_view name) {
+  const auto [path, given] = split_name(input);
+  if (!path.ends_with(kSafeTensors) || (!given.empty() && read(path).tensors.contains(given)))
+    return load("--input", input, name);
+  use(input);
+  if (auto found = find(name)) return *found;
+  if (given.empty()) return load("--input", input, name);
+  refuse(command_, "--input",
+         path + " has neither a tensor '" + given + "' nor '" + given + std::string(name) + "'; it has " +
+             names_of(read(path)));
+}
+
 std::optional<Source> InputFiles::find(std::string_view name) {
   if (input_.empty()) return std::nullopt;
   const SafeTensors& file = read(input_);

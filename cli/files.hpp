@@ -30,6 +30,9 @@ class InputFiles {
 
   // The tensors q, k, … of FILE.safetensors or, under a prefix, of FILE.safetensors:PREFIX become defaults.
   void use(const std::string& input);
+  // The one array that `--input` is about: what load() finds, or the tensor `name` of FILE.safetensors[:PREFIX], whose
+  // other tensors then become defaults as in use().
+  Source use_or_load(const std::string& input, std::string_view name);
   // The default named `name`, if there is one.
   std::optional<Source> find(std::string_view name);
   // What `--flag value` names: FILE.npy, FILE.safetensors:TENSOR, or FILE.safetensors with a tensor `name` or just one.

@@ -171,22 +171,23 @@ MultiHeadAttentionOptions options_of(const WeightFile& file, const WeightsSource
   if (source.kv_heads && (*source.kv_heads <= 0 || source.heads % *source.kv_heads != 0))
     fail(file.function(), "kv_heads",
          std::to_string(*source.kv_heads) + " does not divide heads " + std::to_string(source.heads));
-  const auto divide = [&](Layer layer, std::int64_t size, std::int64_t count, const char* what) {
+  const auto divide = [&](Layer layer, std::int64_t size, std::int64_t count, const std::string& what) {
     if (size <= 0 || size % count != 0)
       file.refuse(layer, "shape " + extents_text(file.shape(layer)) + " does not hold " + what);
     return size / count;
   };
   const auto q = file.shape(kQ), k = file.shape(kK), v = file.shape(kV), out = file.shape(kO);
   const std::int64_t heads = source.heads;
+  const std::string heads_text = std::to_string(heads) + (heads == 1 ? " head" : " heads");
   MultiHeadAttentionOptions o{.model_dim = q[1], .heads = heads, .kv_dim = k[1], .v_dim = v[1]};
-  o.value_dim = divide(kO, out[1], heads, "that many heads");
+  o.value_dim = divide(kO, out[1], heads, heads_text);
   if (!Names::is_shared(file.names().weights, kQ)) {
-    o.head_dim = divide(kQ, q[0], heads, "that many heads");
+    o.head_dim = divide(kQ, q[0], heads, heads_text);
     o.kv_heads = source.kv_heads ? *source.kv_heads : divide(kK, k[0], *o.head_dim, "whole heads of the width of q");
   } else if (source.kv_heads) {
     o.kv_heads = source.kv_heads;
     o.head_dim =
-        divide(kQ, q[0] - *o.kv_heads * *o.value_dim, heads + *o.kv_heads, "that many heads beside those of v");
+        divide(kQ, q[0] - *o.kv_heads * *o.value_dim, heads + *o.kv_heads, heads_text + " beside the heads of k and v");
   } else {  // the rows do not tell the widths apart; those of values are the rule
     o.head_dim = o.value_dim;
     const std::int64_t all = divide(kQ, q[0], *o.head_dim, "whole heads of the width of values");
