@@ -13,7 +13,8 @@ struct Inputs {
 
 Inputs load_inputs(const AttendFlags& flags, InputFiles& files) {
   if (flags.attention.input.ends_with(".npy"))
-    refuse("attend", "--input", flags.attention.input + ", one array, which is x for a module: give --weights and --heads");
+    refuse("attend", "--input",
+           flags.attention.input + ", one array, which is x for a module: give --weights and --heads");
   if (!flags.attention.input.empty()) files.use(flags.attention.input);
   const auto load = [&](const std::string& flag, const std::string& value, std::string_view name) {
     if (!value.empty()) return files.load(flag, value, name);

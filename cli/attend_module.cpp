@@ -105,8 +105,8 @@ Report attend(const AttendFlags& flags, const Inputs& inputs, InputFiles& files,
     stats.add_to(outputs, flags.stats, missing_axes);
   }
 
-  report.module = ModuleFacts{o, module.parameter_count(),
-                              flags.weights + (flags.prefix.empty() ? "" : ":" + flags.prefix)};
+  report.module =
+      ModuleFacts{o, module.parameter_count(), flags.weights + (flags.prefix.empty() ? "" : ":" + flags.prefix)};
   report.dtype = dtype_name(dtype_of<T>());
   report.option_words = loaded.words;
   report.option_json = loaded.json;
@@ -122,7 +122,8 @@ Report attend_module(const AttendFlags& flags, InputFiles& files, OutputFiles& o
   if (!flags.heads) refuse("attend", "--heads", "not given, and the file of weights does not tell how many there are");
   if (!flags.weights.ends_with(".safetensors"))
     refuse("attend", "--weights",
-           (flags.weights.empty() ? "not given" : flags.weights) + ", expected FILE.safetensors with the module's weights");
+           (flags.weights.empty() ? "not given" : flags.weights) +
+               ", expected FILE.safetensors with the module's weights");
   Inputs inputs = load_inputs(flags, files);
   const bool has_double =
       inputs.x.array.dtype == DType::f64 || (inputs.context && inputs.context->array.dtype == DType::f64);

@@ -22,10 +22,12 @@ Json report_json(const Report& report) {
     json[name] = {{"dtype", dtype_name(source.array.dtype)}, {"shape", source.array.shape}, {"from", source.from}};
   if (report.module) {
     const MultiHeadAttentionOptions& o = report.module->options;
-    json["module"] = {{"model_dim", o.model_dim},   {"heads", o.heads},          {"kv_heads", *o.kv_heads},
-                      {"head_dim", *o.head_dim},    {"value_dim", *o.value_dim}, {"kv_dim", *o.kv_dim},
-                      {"v_dim", *o.v_dim},          {"bias", o.bias},            {"out_bias", *o.out_bias},
-                      {"parameters", report.module->parameters}, {"from", report.module->from}};
+    json["module"] = {{"model_dim", o.model_dim},   {"heads", o.heads},
+                      {"kv_heads", *o.kv_heads},    {"head_dim", *o.head_dim},
+                      {"value_dim", *o.value_dim},  {"kv_dim", *o.kv_dim},
+                      {"v_dim", *o.v_dim},          {"bias", o.bias},
+                      {"out_bias", *o.out_bias},    {"parameters", report.module->parameters},
+                      {"from", report.module->from}};
   }
   json["options"] = report.option_json;
   json["dtype"] = report.dtype;

@@ -25,7 +25,7 @@ class HostileWeights : public testing::Test {
     change(file);
     write_safetensors(path_, file);
   }
-  // load refuses what `change` makes of a right file, and leaves every weight; from_file likewise.
+  // load refuses what `change` makes of a right file, and leaves every weight; from_file and from_tensors likewise.
   void expect_load_refused(WeightNames names, const std::string& argument, const std::vector<std::string>& parts,
                            const Change& change, const std::string& prefix = "a.") {
     make(names, change);
@@ -36,6 +36,9 @@ class HostileWeights : public testing::Test {
                                 const Change& change, const WeightsSource& source = {.prefix = "a.", .heads = 4}) {
     make(names, change);
     expect_error([&] { MultiHeadAttention<float>::from_file(path_, source); }, "MultiHeadAttention::from_file",
+                 argument, parts);
+    const SafeTensors file = read_safetensors(path_);
+    expect_error([&] { MultiHeadAttention<float>::from_tensors(file, source); }, "MultiHeadAttention::from_tensors",
                  argument, parts);
   }
   void expect_both_refuse(WeightNames names, const std::string& argument, const std::vector<std::string>& parts,

@@ -102,6 +102,9 @@ void expect_round_trip(const MultiHeadAttentionOptions& options) {
       const auto made = MultiHeadAttention<T>::from_file(
           path, {.prefix = prefix, .heads = options.heads, .kv_heads = options.kv_heads});
       EXPECT_TRUE(same_weights(made, module));
+      const auto parsed = MultiHeadAttention<T>::from_tensors(
+          read_safetensors(path), {.prefix = prefix, .heads = options.heads, .kv_heads = options.kv_heads});
+      EXPECT_TRUE(same_weights(parsed, module));
       EXPECT_EQ(made.options().bias, module.options().bias);
       EXPECT_EQ(made.options().out_bias, module.options().out_bias);
       EXPECT_EQ(made.options().kv_dim, module.options().kv_dim);
