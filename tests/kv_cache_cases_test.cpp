@@ -80,7 +80,7 @@ void expect_tokens(const nlohmann::json& expect, const char* name, const std::ve
 template <class T>
 void poison_slots(KVCache<T>& cache) {
   const KVCacheOptions& o = cache.options();
-  const std::int64_t len = o.capacity.value_or(0);
+  const std::int64_t len = o.capacity.value_or(o.window.value_or(0));
   const T nan = std::numeric_limits<T>::quiet_NaN();
   cache.append(Tensor<T, 4>({o.batch, o.kv_heads, len, o.head_dim}, nan),
                Tensor<T, 4>({o.batch, o.kv_heads, len, cache.value_dim()}, nan));
