@@ -112,7 +112,9 @@ void expect_round_trip(const MultiHeadAttentionOptions& options) {
 }
 
 TEST(ModuleFiles, WhatIsSaved_IsLoadedBitForBit) {
-  for (const MultiHeadAttentionOptions& options : {kOneWidth, kWidths}) {
+  MultiHeadAttentionOptions all_biases = kWidths;
+  all_biases.bias = true;
+  for (const MultiHeadAttentionOptions& options : {kOneWidth, kWidths, all_biases}) {
     expect_round_trip<float>(options);
     expect_round_trip<double>(options);
   }

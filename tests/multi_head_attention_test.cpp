@@ -207,6 +207,37 @@ TYPED_TEST(MultiHeadAttentionTest, Dropout_ActsOnlyInTraining) {
   EXPECT_FALSE(same_bits(active, want)) << "the seed counts";
 }
 
+// The compact form takes the same weights the other way round, and so views of a module's with their axes swapped.
+TYPED_TEST(MultiHeadAttentionTest, Mha_IsTheModuleWithoutBiases) {
+  using T = TypeParam;
+  Random random(77);
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(round);
+    const std::int64_t kv_heads = random.between(1, 3), heads = kv_heads * random.between(1, 3);
+    const MultiHeadAttention<T> module({.model_dim = random.between(1, 20),
+                                        .heads = heads,
+                                        .kv_heads = kv_heads,
+                                        .head_dim = random.between(1, 9),
+                                        .value_dim = random.between(1, 9),
+                                        .seed = random.next()});
+    const std::int64_t batch = random.between(1, 3), len = random.between(1, 20);
+    const Tensor<T, 3> x = random.normals<T, 3>({batch, len, module.options().model_dim});
+    Tensor<bool, 4> mask({batch, heads, len, len});
+    for (bool& allowed : mask) allowed = random.chance(70);
+    Tensor<T, 3> want(x.shape()), y(x.shape());
+    const auto in_out = [](TensorView<const T, 2> w) { return swap_axes(w, 0, 1); };
+    const auto compact = [&](const MhaOptions<T>& options) {
+      mha(x, in_out(module.wq()), in_out(module.wk()), in_out(module.wv()), in_out(module.wo()), heads, y, options);
+    };
+    module.forward(x, want, {.causal = true, .mask = mask});
+    compact({.kv_heads = kv_heads, .causal = true, .mask = mask, .threads = 2});
+    EXPECT_TRUE(same_bits(y, want));
+    module.forward(x, want);
+    compact({.kv_heads = kv_heads});
+    EXPECT_TRUE(same_bits(y, want)) << "neither causal nor masked";
+  }
+}
+
 TEST(MultiHeadAttentionSizes, DefaultsAreFilledInAndCounted) {
   const MultiHeadAttention<float> plain({.model_dim = 8, .heads = 2});
   EXPECT_EQ(plain.options().kv_heads, 2);

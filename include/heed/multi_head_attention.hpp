@@ -68,7 +68,9 @@ WeightNames weight_names_from_name(std::string_view name);
 struct WeightsSource {
   std::string prefix = {};  // of every name, with its last dot where it has one: "layers.0.self_attn."
   std::int64_t heads = 0;
-  std::optional<std::int64_t> kv_heads = {};  // default: as many as the rows of k hold, of the head_dim of q
+  // Default: as many as the rows of k hold, of the head_dim of q. Where q, k and v share a tensor, its rows tell only
+  // one width, and value_dim is that of keys unless this is given.
+  std::optional<std::int64_t> kv_heads = {};
 };
 
 // y = Attention(x W_q^T + b_q, context W_k^T + b_k, context W_v^T + b_v) W_o^T + b_o, the heads side by side.
@@ -85,11 +87,14 @@ class MultiHeadAttention {
   // heads, model_dim is not a multiple of heads and no head_dim is given, or dropout is not in [0, 1].
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
 
-  // The weights of a file, whose shapes tell all sizes but the number of heads. Any float dtype, converted to T.
+  // The weights of a file, whose shapes tell all sizes but the number of heads. Any float dtype, converted to T. Throws
+  // Error as load does, and when the shapes give no whole heads.
   static MultiHeadAttention from_file(const std::filesystem::path& path, const WeightsSource& source);
   // Likewise those of a file that is in memory.
   static MultiHeadAttention from_tensors(const SafeTensors& file, const WeightsSource& source);
 
+  // Throws Error for shapes that do not fit, null data, options that attention or the cache refuse, and outputs (y,
+  // lse, weights, stats) that overlap themselves, each other, an input, a weight or a bias. Nothing is then written.
   // Self attention.   x, y (batch, len, model_dim)
   void forward(TensorView<const T, 3> x, TensorView<T, 3> y, const ForwardOptions<T>& options = {}) const;
   // Cross attention.  x, y (batch, q_len, model_dim)   context (batch, kv_len, kv_dim); v_dim must be kv_dim
