@@ -67,7 +67,7 @@ heed::AttentionOptions<float> attention_options(const HeedOptions& o, std::int64
                                         .dropout = o.dropout,
                                         .seed = o.seed,
                                         .threads = o.threads};
-  if (o.mask) options.mask = heed::TensorView<const bool, 2>(o.mask, {q_len, kv_len});
+  if (o.mask != nullptr) options.mask = heed::TensorView<const bool, 2>(o.mask, {q_len, kv_len});
   return options;
 }
 

@@ -4,13 +4,16 @@ import ctypes
 
 from rows import empty
 
+# What returns text: an error, or what it is asked for.
+FUNCTIONS = ["attention", "cache_create", "cache_attend", "module_create", "module_run", "measure_peak", "processor", "build"]
+
 _library = None
 
 
 def load(path):
     global _library
     _library = ctypes.CDLL(path)
-    for function in ("attention", "measure_peak", "processor", "build", "cache_create", "cache_attend", "module_create", "module_run"):
+    for function in FUNCTIONS:
         getattr(_library, "heed_" + function).restype = ctypes.c_char_p
 
 

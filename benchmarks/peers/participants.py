@@ -1,6 +1,6 @@
 """Heed and its peers behind one interface: made for a problem and a number of threads; run() computes, output() is the
-result as (batch, q_heads, q_len, value_dim), of a module as (batch, len, model_dim). Whatever can be prepared is prepared when they are made; each is given the
-layout it was written for."""
+result as (batch, q_heads, q_len, value_dim), of a module as (batch, len, model_dim). Whatever can be prepared is prepared
+when they are made; each is given the layout it was written for."""
 
 import ctypes
 
