@@ -38,7 +38,7 @@ struct LinearPlan {
   }
 };
 
-std::int64_t parts(std::int64_t n, std::int64_t step) {
+std::int64_t steps(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step;
 }
 
@@ -51,14 +51,14 @@ LinearPlan plan_linear(const kernels::LinearArgs<T>& a, int threads) {
       2.0 * static_cast<double>(plan.rows) * static_cast<double>(a.in) * static_cast<double>(plan.columns);
   const int worth = static_cast<int>(std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
   plan.row_step = std::min(plan.rows, std::int64_t{kLinearTiles} * kUsualRows);
-  plan.row_tasks = plan.rows == 0 ? 0 : parts(plan.rows, plan.row_step);
+  plan.row_tasks = plan.rows == 0 ? 0 : steps(plan.rows, plan.row_step);
   const std::int64_t wanted =
-      worth == 1 ? 1 : parts(worth * kTasksPerWorker, std::max<std::int64_t>(plan.row_tasks, 1));
-  const std::int64_t fair = parts(parts(plan.columns, wanted), kColumnStep) * kColumnStep;
+      worth == 1 ? 1 : steps(worth * kTasksPerWorker, std::max<std::int64_t>(plan.row_tasks, 1));
+  const std::int64_t fair = steps(steps(plan.columns, wanted), kColumnStep) * kColumnStep;
   plan.column_step = std::clamp(fair, kColumnStep, kLinearColumns);
-  plan.column_tasks = parts(plan.columns, plan.column_step);
+  plan.column_tasks = steps(plan.columns, plan.column_step);
   plan.workers = static_cast<int>(std::clamp<std::int64_t>(plan.tasks(), 1, worth));
-  const std::int64_t lanes = parts(plan.row_step, kUsualRows) * kRowStride;
+  const std::int64_t lanes = steps(plan.row_step, kUsualRows) * kRowStride;
   plan.packed = lanes * kLinearDepth;
   // Each layer rounds its part of the columns up to whole vectors.
   plan.sums = lanes * (plan.column_step + kColumnStep * a.layer_count);
@@ -80,10 +80,10 @@ kernels::LinearLayer<T> layer_of(const LinearPart<T>& part) {
 }  // namespace
 
 template <class T>
-void run_linear(TensorView<const T, 3> x, std::span<const LinearPart<T>> all, int threads) {
+void run_linear(TensorView<const T, 3> x, std::span<const LinearPart<T>> parts, int threads) {
   std::vector<kernels::LinearLayer<T>> layers;
   std::vector<Tensor<T, 2>> copies;  // of weights that lie in neither order
-  for (const LinearPart<T>& part : all) {
+  for (const LinearPart<T>& part : parts) {
     kernels::LinearLayer<T> layer = layer_of(part);
     const std::int64_t in = part.w.shape[1];
     if (in <= 1) layer.in_stride = 1;
