@@ -11,6 +11,11 @@ void copy(const TensorView<const T, Rank>& from, const TensorView<T, Rank>& to) 
 }
 
 template <class T>
+bool are_same(const TensorView<const T, 3>& one, const TensorView<const T, 3>& other) {
+  return one.data == other.data && one.shape == other.shape && one.strides == other.strides;
+}
+
+template <class T>
 MultiHeadAttention<T> make_module(const ModuleWeights<T>& w, double dropout) {
   MultiHeadAttention<T> module({.model_dim = w.model_dim(),
                                 .heads = w.heads,
@@ -54,9 +59,9 @@ ModuleCandidate heed_module() {
     const MultiHeadAttention<T> module = make_module(call.module, call.dropout);
     if (!call.steps.empty())
       in_steps(module, call);
-    else if (call.k_from.data != call.v_from.data)
+    else if (!are_same(call.k_from, call.v_from))
       module.forward(call.x, call.k_from, call.v_from, call.y, call.options);
-    else if (call.x.data != call.k_from.data)
+    else if (!are_same(call.x, call.k_from))
       module.forward(call.x, call.k_from, call.y, call.options);
     else
       module.forward(call.x, call.y, call.options);
