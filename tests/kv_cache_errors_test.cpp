@@ -194,6 +194,10 @@ TEST(KVCacheErrors, AttendAndStats) {
   attend_refused("lse", {"out"}, [](Fixture& f) {
     f.cache.attend(f.q, f.out, {.lse = TensorView<float, 3>(f.out.data(), {2, 4, 3})});
   });
+  KVCache<float> rolling({.head_dim = 4, .window = 5});
+  const Tensor<float, 4> one({1, 1, 1, 4});
+  Tensor<float, 4> out(one.shape());
+  expect_error([&] { rolling.attend(one, out, {.window = Window{-2, 0}}); }, "KVCache::attend", "window", {"-2"});
   Tensor<float, 3> mass({2, 4, 3});
   expect_refused("stats", "key_mass", {"(2, 4, 3)", "(2, 4, 5)"},
                  [&](Fixture& f) { f.cache.stats(f.q, {.key_mass = mass.view()}); });
