@@ -18,7 +18,7 @@ struct AttendFlags {
   // Arrays.
   std::string q, k, v;
   std::string layout = "bhtd";
-  // A module. Without it `weights` is an output: see probs().
+  // A module.
   std::string weights, prefix, context;
   std::optional<std::int64_t> heads, kv_heads;
   // Both.
@@ -28,9 +28,7 @@ struct AttendFlags {
   int repeat = 1;
   bool wants_json = false;
 
-  bool has_module() const { return heads || kv_heads || !prefix.empty() || !context.empty(); }
-  // The file for the softmax weights, "" = none.
-  const std::string& probs_file() const { return has_module() || !probs.empty() ? probs : weights; }
+  bool has_module() const { return !weights.empty() || heads || kv_heads || !prefix.empty() || !context.empty(); }
   // Whether to compute in float64: said so, or asked for by an input that is.
   bool is_double(bool has_double_input) const;
 };

@@ -90,8 +90,6 @@ Report attend(const AttendFlags& flags, const Inputs& inputs, InputFiles& files,
 }  // namespace
 
 Report attend_arrays(const AttendFlags& flags, InputFiles& files, OutputFiles& outputs) {
-  if (!flags.weights.empty() && !flags.probs.empty())
-    refuse("attend", "--probs", "without a module --weights asks for the same, expected one of them");
   Inputs inputs = load_inputs(flags, files);
   bool has_double = false;
   for (const Source* source : {&inputs.q, &inputs.k, &inputs.v})

@@ -27,14 +27,11 @@ int run_attend(const AttendFlags& flags) {
   const auto expect = [&](const std::string& name, const std::string& path) {
     if (path.empty()) return;
     outputs.expect("--" + name, path, name == "stats");
-    written.emplace_back(name, path);
+    written.emplace_back(name == "probs" ? "weights" : name, path);
   };
   expect("out", flags.out);
   expect("lse", flags.lse);
-  if (!flags.probs_file().empty()) {
-    outputs.expect(flags.probs.empty() ? "--weights" : "--probs", flags.probs_file());
-    written.emplace_back("weights", flags.probs_file());
-  }
+  expect("probs", flags.probs);
   expect("stats", flags.stats);
 
   Report report = flags.has_module() ? attend_module(flags, files, outputs) : attend_arrays(flags, files, outputs);
@@ -56,7 +53,7 @@ void add_attend_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("attend", "Attention over arrays in files, or a multi-head module");
   command->footer(
       example("heed attend --input qkv.safetensors --causal --out out.npy\n"
-              "  heed attend --q q.npy --k k.npy --v v.npy --mask mask.npy --out r.npy --weights w.npy\n"
+              "  heed attend --q q.npy --k k.npy --v v.npy --mask mask.npy --out r.npy --probs w.npy\n"
               "  heed attend --input all.safetensors:layer3. --causal --window 511,0 --stats s.safetensors\n"
               "  heed attend --weights model.safetensors --prefix layers.0.self_attn. --heads 12 \\\n"
               "              --input x.npy --causal --out y.npy"));
@@ -75,9 +72,7 @@ void add_attend_command(CLI::App& app, Action& action) {
       ->type_name("bhtd|bthd")
       ->group(in);
   const std::string module = "A module, from x to y (rank 3, or 2 for one sequence)";
-  command
-      ->add_option("--weights", flags->weights,
-                   "Its weights, read, by the names of Llama, BERT or PyTorch.\nWithout --heads: as --probs")
+  command->add_option("--weights", flags->weights, "Its weights, .safetensors, by the names of Llama, BERT or PyTorch")
       ->type_name("FILE")
       ->group(module);
   command->add_option("--prefix", flags->prefix, "Of the names of the weights: layers.0.self_attn.")

@@ -45,7 +45,7 @@ struct RowOutputs {
       lse = Tensor<T, 3>({shape.batch, shape.q_heads, shape.q_len});
       options.lse = lse.view();
     }
-    if (!flags.probs_file().empty()) {
+    if (!flags.probs.empty()) {
       weights = Tensor<T, 4>({shape.batch, shape.q_heads, shape.q_len, shape.kv_len});
       options.weights = weights.view();
     }
@@ -55,8 +55,7 @@ struct RowOutputs {
 
   void add_to(OutputFiles& files, const AttendFlags& flags, std::size_t missing_axes) {
     if (!flags.lse.empty()) files.add(flags.lse, "lse", without_axes(lse.view(), missing_axes));
-    if (!flags.probs_file().empty())
-      files.add(flags.probs_file(), "weights", without_axes(weights.view(), missing_axes));
+    if (!flags.probs.empty()) files.add(flags.probs, "weights", without_axes(weights.view(), missing_axes));
   }
 };
 

@@ -90,7 +90,7 @@ TEST_P(CliAttendGolden, StraightFromTheFile_IsWithinTheBudget) {
       result,
       "--lse",
       result,
-      "--weights",
+      "--probs",
       result};
   if (about.at("causal").get<bool>()) arguments.push_back("--causal");
   for (const char* option : {"scale", "softcap"})

@@ -274,7 +274,7 @@ TEST_F(CliAttendModule, BadInput_IsOneLine) {
   EXPECT_TRUE(was_refused(attend({}), "attend: --input: no x"));
   EXPECT_TRUE(was_refused(heed_cli({"attend", "--heads", "6", "--input", x}), "attend: --weights: not given"));
   EXPECT_TRUE(was_refused(heed_cli({"attend", "--weights", w, "--prefix", "a", "--input", x}), "attend: --heads: "));
-  EXPECT_TRUE(was_refused(heed_cli({"attend", "--weights", w, "--input", x}), "give --weights and --heads"));
+  EXPECT_TRUE(was_refused(heed_cli({"attend", "--weights", w, "--input", x}), "attend: --heads: not given"));
   EXPECT_TRUE(was_refused(heed_cli({"attend", "--weights", x, "--heads", "6", "--input", x}), "attend: --weights: "));
   EXPECT_TRUE(was_refused(heed_cli({"attend", "--weights", path("absent.safetensors"), "--heads", "6", "--input", x}),
                           "absent.safetensors"));
@@ -326,15 +326,17 @@ TEST_F(CliAttendModule, BrokenWeights_AreRefused) {
   EXPECT_TRUE(was_refused(attend({"--input", path("x.npy")}), "read_safetensors: "));
 }
 
-// Without a module --weights and --probs both are the softmax weights, written.
+// --probs are the softmax weights, written, with a module or without; --weights are those of a module, read.
 TEST_F(CliAttendModule, Probs_AreTheWeightsOfArraysToo) {
   const Call<float> call = small_call(3);
   std::vector<std::string> arguments = arguments_of(call, path("call.safetensors"));
   arguments.insert(arguments.end(), {"--probs", path("p.npy")});
   ASSERT_TRUE(went_well(heed_cli(arguments)));
   EXPECT_TRUE(same_bits(to_tensor<float, 4>(read_npy(path("p.npy")), "weights"), run(call).weights));
+  write_bytes(path("w.npy"), bytes_of("kept"));
   arguments.insert(arguments.end(), {"--weights", path("w.npy")});
-  EXPECT_TRUE(was_refused(heed_cli(arguments), "attend: --probs: "));
+  EXPECT_TRUE(was_refused(heed_cli(arguments), "attend: "));
+  EXPECT_EQ(read_bytes(path("w.npy")), bytes_of("kept"));
 }
 
 }  // namespace

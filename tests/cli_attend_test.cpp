@@ -86,8 +86,8 @@ TEST(CliAttend, LowerRank_IsPromotedAndDemoted) {
     write_safetensors(
         file,
         {{{"q", lowered(to_array(call.q))}, {"k", lowered(to_array(call.k))}, {"v", lowered(to_array(call.v))}}, {}});
-    ASSERT_TRUE(went_well(heed_cli(
-        {"attend", "--input", file, "--causal", "--out", out, "--lse", out, "--weights", out, "--stats", out})));
+    ASSERT_TRUE(went_well(
+        heed_cli({"attend", "--input", file, "--causal", "--out", out, "--lse", out, "--probs", out, "--stats", out})));
     call.options.causal = true;
     const Result<float> want = run(call);
     const SafeTensors got = read_safetensors(out);

@@ -78,7 +78,7 @@ void expect_same_through_files(const Call<T>& call) {
   const TemporaryDirectory directory;
   const std::string result = (directory / "result.safetensors").string();
   std::vector<std::string> arguments = arguments_of(call, directory / "call.safetensors");
-  for (const char* flag : {"--out", "--lse", "--weights"}) arguments.insert(arguments.end(), {flag, result});
+  for (const char* flag : {"--out", "--lse", "--probs"}) arguments.insert(arguments.end(), {flag, result});
   const CliResult said = heed_cli(arguments);
   ASSERT_TRUE(went_well(said));
   const Result<T> want = run(call);
