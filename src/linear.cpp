@@ -46,7 +46,7 @@ template <class T>
 LinearPlan plan_linear(const kernels::LinearArgs<T>& a, int threads) {
   LinearPlan plan;
   plan.rows = a.batch * a.len;
-  for (int n = 0; n < a.layer_count; ++n) plan.columns += a.layers[n].out;
+  for (int n = 0; n < a.part_count; ++n) plan.columns += a.parts[n].out;
   const double operations =
       2.0 * static_cast<double>(plan.rows) * static_cast<double>(a.in) * static_cast<double>(plan.columns);
   const int worth = static_cast<int>(std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
@@ -60,45 +60,47 @@ LinearPlan plan_linear(const kernels::LinearArgs<T>& a, int threads) {
   plan.workers = static_cast<int>(std::clamp<std::int64_t>(plan.tasks(), 1, worth));
   const std::int64_t lanes = steps(plan.row_step, kUsualRows) * kRowStride;
   plan.packed = lanes * kLinearDepth;
-  // Each layer rounds its part of the columns up to whole vectors.
-  plan.sums = lanes * (plan.column_step + kColumnStep * a.layer_count);
+  // Each part rounds its columns up to whole vectors.
+  plan.sums = lanes * (plan.column_step + kColumnStep * a.part_count);
   plan.workspace = plan.packed + plan.sums + kUsualRows * kRowStride;
   return plan;
 }
 
 template <class T>
-kernels::LinearLayer<T> layer_of(const LinearPart<T>& part) {
-  kernels::LinearLayer<T> layer;
-  layer.w = part.w.data;
-  layer.out_stride = part.w.strides[0], layer.in_stride = part.w.strides[1];
-  if (part.bias) layer.maybe_bias = part.bias->data, layer.bias_stride = part.bias->strides[0];
-  layer.out = part.w.shape[0], layer.dim = std::max<std::int64_t>(part.y.shape[3], 1);
-  layer.y = part.y.data, layer.y_strides = strides4(part.y.strides);
-  return layer;
+kernels::LinearPart<T> kernel_part(const LinearPart<T>& from) {
+  const auto& [w, bias] = from.layer;
+  kernels::LinearPart<T> part;
+  part.w = w.data;
+  part.out_stride = w.strides[0], part.in_stride = w.strides[1];
+  if (bias) part.maybe_bias = bias->data, part.bias_stride = bias->strides[0];
+  part.out = w.shape[0], part.dim = std::max<std::int64_t>(from.y.shape[3], 1);
+  part.y = from.y.data, part.y_strides = strides4(from.y.strides);
+  return part;
 }
 
 }  // namespace
 
 template <class T>
 void run_linear(TensorView<const T, 3> x, std::span<const LinearPart<T>> parts, int threads) {
-  std::vector<kernels::LinearLayer<T>> layers;
+  std::vector<kernels::LinearPart<T>> kernel_parts;
   std::vector<Tensor<T, 2>> copies;  // of weights that lie in neither order
-  for (const LinearPart<T>& part : parts) {
-    kernels::LinearLayer<T> layer = layer_of(part);
-    const std::int64_t in = part.w.shape[1];
-    if (in <= 1) layer.in_stride = 1;
-    if (layer.in_stride != 1 && layer.out_stride != 1) {
-      Tensor<T, 2>& copy = copies.emplace_back(part.w.shape);
-      for (std::int64_t n = 0; n < layer.out; ++n)
-        for (std::int64_t i = 0; i < in; ++i) copy(n, i) = part.w(n, i);
-      layer.w = copy.data(), layer.out_stride = in, layer.in_stride = 1;
+  for (const LinearPart<T>& from : parts) {
+    kernels::LinearPart<T> part = kernel_part(from);
+    const TensorView<const T, 2>& w = from.layer.w;
+    const std::int64_t in = w.shape[1];
+    if (in <= 1) part.in_stride = 1;
+    if (part.in_stride != 1 && part.out_stride != 1) {
+      Tensor<T, 2>& copy = copies.emplace_back(w.shape);
+      for (std::int64_t n = 0; n < part.out; ++n)
+        for (std::int64_t i = 0; i < in; ++i) copy(n, i) = w(n, i);
+      part.w = copy.data(), part.out_stride = in, part.in_stride = 1;
     }
-    layers.push_back(layer);
+    kernel_parts.push_back(part);
   }
   kernels::LinearArgs<T> a;
   a.batch = x.shape[0], a.len = x.shape[1], a.in = x.shape[2];
   a.x = x.data, a.x_strides = {x.strides[0], 0, x.strides[1], x.strides[2]};
-  a.layers = layers.data(), a.layer_count = static_cast<int>(layers.size());
+  a.parts = kernel_parts.data(), a.part_count = static_cast<int>(kernel_parts.size());
 
   const kernels::TypedKernels<T>& kernels = active_kernels().of<T>();
   const LinearPlan plan = plan_linear(a, threads);
@@ -130,7 +132,7 @@ void linear_of(TensorView<const T, 3> x, TensorView<const T, 2> w, TensorView<T,
   }
   check_overlap(name, inputs, {{"y", y}});
   const TensorView<T, 4> heads(y.data, {y.shape[0], 1, y.shape[1], out}, {y.strides[0], 0, y.strides[1], y.strides[2]});
-  const LinearPart<T> part{w, options.bias, heads};
+  const LinearPart<T> part{{w, options.bias}, heads};
   run_linear<T>(x, {&part, 1}, check_threads(name, options.threads));
 }
 

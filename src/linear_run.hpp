@@ -6,12 +6,17 @@
 
 namespace heed {
 
+template <class T>
+struct LinearLayer {
+  TensorView<const T, 2> w;                         // (out, in)
+  std::optional<TensorView<const T, 1>> bias = {};  // (out)
+};
+
 // One layer whose outputs are written where attention reads them: output column n goes to (b, n / dim, t, n % dim).
 template <class T>
 struct LinearPart {
-  TensorView<const T, 2> w;                         // (heads * dim, in)
-  std::optional<TensorView<const T, 1>> bias = {};  // (heads * dim)
-  TensorView<T, 4> y;                               // (batch, heads, len, dim)
+  LinearLayer<T> layer;  // out = heads * dim
+  TensorView<T, 4> y;    // (batch, heads, len, dim)
 };
 
 // All parts of x (batch, len, in), which is packed once for all of them. Everything is checked already; `threads` is

@@ -8,7 +8,6 @@
 #include "src/attention_run.hpp"
 #include "src/check.hpp"
 #include "src/kv_cache_undo.hpp"
-#include "src/linear_run.hpp"
 #include "src/worker_memory.hpp"
 
 namespace heed {
@@ -133,7 +132,7 @@ bool same_tokens(const TensorView<const T, 3>& a, const TensorView<const T, 3>& 
 // Layers that read the same tokens run together: each row is fetched once for all of them.
 template <class T>
 void project(const MultiHeadCall<T>& c, const Between<T>& to, int threads) {
-  const LinearPart<T> parts[]{{c.q.w, c.q.bias, to.q}, {c.k.w, c.k.bias, to.k}, {c.v.w, c.v.bias, to.v}};
+  const LinearPart<T> parts[]{{c.q, to.q}, {c.k, to.k}, {c.v, to.v}};
   const TensorView<const T, 3> from[]{c.x, c.k_from, c.v_from};
   const std::span<const LinearPart<T>> all(parts);
   for (std::size_t n = 0; n < all.size();) {
@@ -211,7 +210,7 @@ void run_multi_head(std::string_view function, const MultiHeadCall<T>& c) {
     run_attention(checked.attention.args, threads);
     if (c.stats) run_stats(checked.stats.args, *c.stats, threads);
   }
-  const LinearPart<T> out{c.o.w, c.o.bias, one_head(c.y)};
+  const LinearPart<T> out{c.o, one_head(c.y)};
   run_linear(between.rows_of_context(), std::span(&out, 1), threads);
   if (undo) undo->keep();
 }

@@ -4,13 +4,9 @@
 #include <heed/multi_head_attention.hpp>
 #include <string_view>
 
-namespace heed {
+#include "src/linear_run.hpp"
 
-template <class T>
-struct LinearLayer {
-  TensorView<const T, 2> w;                         // (out, in)
-  std::optional<TensorView<const T, 1>> bias = {};  // (out)
-};
+namespace heed {
 
 // Weights, sizes and options are checked already and fit each other; the views of tokens are not.
 template <class T>

@@ -185,7 +185,7 @@ TYPED_TEST(Linear, LayersTogether_AreTheLayersAlone) {
   }
   for (const int threads : {1, 3}) {
     std::vector<LinearPart<T>> parts;
-    for (std::size_t n = 0; n < w.size(); ++n) parts.push_back({w[n].view(), biases[n].view(), y[n].view()});
+    for (std::size_t n = 0; n < w.size(); ++n) parts.push_back({{w[n].view(), biases[n].view()}, y[n].view()});
     run_linear<T>(x.view(), parts, threads);
     for (std::size_t n = 0; n < w.size(); ++n) {
       Tensor<T, 3> alone({batch, len, w[n].shape()[0]});

@@ -13,11 +13,11 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
-// The columns of one layer that lie in a task, of one tile of rows.
+// The columns of one part that lie in a task, of one tile of rows.
 template <class T>
 struct LinearPiece {
-  const LinearLayer<T>& layer;
-  std::int64_t begin, end;  // columns of the layer
+  const LinearPart<T>& part;
+  std::int64_t begin, end;  // columns of the part
   int tile;
   std::int64_t row_begin;  // of the tile
   int rows;
@@ -26,8 +26,8 @@ struct LinearPiece {
 
   int columns() const { return static_cast<int>(end - begin); }
   int vecs() const { return (rows + kLanes<T> - 1) / kLanes<T>; }
-  const T* w_row(std::int64_t n) const { return layer.w + n * layer.out_stride; }
-  bool has_dense_rows() const { return layer.in_stride == 1; }
+  const T* w_row(std::int64_t n) const { return part.w + n * part.out_stride; }
+  bool has_dense_rows() const { return part.in_stride == 1; }
   bool is_few() const { return takes_key_lanes<T>(rows, kLanes<T>); }
 };
 
@@ -43,14 +43,14 @@ void add_rows_in_lanes(const LinearPiece<T>& p, std::int64_t x, std::int64_t dep
   for_groups<kScoreKeys>(p.columns(), [&]<int R>(int i) HWY_ATTR {
     // The first tile brings the next rows of W near: the stretches are too short for the hardware to follow.
     if (p.tile == 0)
-      for (std::int64_t n = p.begin + i + R; n < std::min(p.begin + i + R + kScoreKeys, p.layer.out); ++n)
+      for (std::int64_t n = p.begin + i + R; n < std::min(p.begin + i + R + kScoreKeys, p.part.out); ++n)
         for (std::int64_t line = 0; line < depth; line += kLineBytes / static_cast<std::int64_t>(sizeof(T)))
           __builtin_prefetch(p.w_row(n) + x + line);
     for (int j = 0, part; j < p.vecs(); j += part) {
       part = next_part(p.vecs() - j, kScoreVecs);
       with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
         const int lane = j * kLanes<T>;
-        score_tile<T, NV, R, false, false, Continues>(p.packed + lane, p.w_row(p.begin + i) + x, p.layer.out_stride,
+        score_tile<T, NV, R, false, false, Continues>(p.packed + lane, p.w_row(p.begin + i) + x, p.part.out_stride,
                                                       depth, p.sums + i * kRowStride + lane, nullptr, nullptr);
       });
     }
@@ -66,7 +66,7 @@ void add_columns_in_lanes(const LinearPiece<T>& p, std::int64_t x, std::int64_t 
   for (int i = 0; i < p.columns(); i += kColumnsAtOnce) {
     for (int n = 0; n < kColumnsAtOnce; ++n) {
       rows[n] = p.w_row(p.begin + std::min(i + n, p.columns() - 1)) + x;
-      const std::int64_t next = std::min(p.begin + i + n + kColumnsAtOnce, p.layer.out - 1);
+      const std::int64_t next = std::min(p.begin + i + n + kColumnsAtOnce, p.part.out - 1);
       for (std::int64_t line = 0; line < depth; line += kLineBytes / static_cast<std::int64_t>(sizeof(T)))
         __builtin_prefetch(p.w_row(next) + x + line);
     }
@@ -81,8 +81,8 @@ void add_columns_in_lanes(const LinearPiece<T>& p, std::int64_t x, std::int64_t 
 template <class T>
 void add_values(const LinearPiece<T>& p, std::int64_t x, std::int64_t depth, bool continues) {
   OutputStep<T> step;
-  step.v = p.layer.w + x * p.layer.in_stride + p.begin;
-  step.v_stride = p.layer.in_stride;
+  step.v = p.part.w + x * p.part.in_stride + p.begin;
+  step.v_stride = p.part.in_stride;
   step.keys = {0, 0, static_cast<int>(depth), static_cast<int>(depth)};
   step.first = !continues;
   Workspace<T> w{};
@@ -92,17 +92,17 @@ void add_values(const LinearPiece<T>& p, std::int64_t x, std::int64_t depth, boo
   output_rows<T>(step, w, 0, p.rows, p.columns());
 }
 
-// The sums of a row, from column `n` of the layer on, and the bias, to where they belong.
+// The sums of a row, from column `n` of the part on, and the bias, to where they belong.
 template <class T>
-void write_columns(const LinearArgs<T>& a, const LinearLayer<T>& layer, std::int64_t row, std::int64_t n, int count,
+void write_columns(const LinearArgs<T>& a, const LinearPart<T>& part, std::int64_t row, std::int64_t n, int count,
                    const T* sums) {
   while (count > 0) {
-    const std::int64_t h = n / layer.dim, e = n % layer.dim;
-    const int here = static_cast<int>(std::min<std::int64_t>(count, layer.dim - e));
-    T* const y = layer.y + row / a.len * layer.y_strides.b + h * layer.y_strides.h + row % a.len * layer.y_strides.t +
-                 e * layer.y_strides.d;
+    const std::int64_t h = n / part.dim, e = n % part.dim;
+    const int here = static_cast<int>(std::min<std::int64_t>(count, part.dim - e));
+    T* const y = part.y + row / a.len * part.y_strides.b + h * part.y_strides.h + row % a.len * part.y_strides.t +
+                 e * part.y_strides.d;
     for (int c = 0; c < here; ++c)
-      y[c * layer.y_strides.d] = layer.maybe_bias ? sums[c] + layer.maybe_bias[(n + c) * layer.bias_stride] : sums[c];
+      y[c * part.y_strides.d] = part.maybe_bias ? sums[c] + part.maybe_bias[(n + c) * part.bias_stride] : sums[c];
     n += here, sums += here, count -= here;
   }
 }
@@ -111,7 +111,7 @@ template <class T>
 void write_piece(const LinearArgs<T>& a, const LinearPiece<T>& p, T* block) {
   constexpr int kMost = std::min(kFewRows<T>, kLanes<T>);
   const auto write = [&](int row, int column, int count, const T* sums) {
-    write_columns<T>(a, p.layer, p.row_begin + row, p.begin + column, count, sums);
+    write_columns<T>(a, p.part, p.row_begin + row, p.begin + column, count, sums);
   };
   if (!p.has_dense_rows()) {
     for (int row = 0; row < p.rows; ++row) write(row, 0, p.columns(), p.sums + row * sums_stride(p.columns()));
@@ -132,19 +132,19 @@ void write_piece(const LinearArgs<T>& a, const LinearPiece<T>& p, T* block) {
 
 template <class T>
 void linear_task(const LinearArgs<T>& a, const LinearTask& task, const LinearWorkspace<T>& w) {
-  // Calls body(piece) for each layer and tile of the task.
+  // Calls body(piece) for each part and tile of the task.
   const auto for_pieces = [&](const auto& body) HWY_ATTR {
-    std::int64_t first = 0;  // column of the layer among all
+    std::int64_t first = 0;  // column of the part among all
     T* sums = w.sums;
-    for (int n = 0; n < a.layer_count; first += a.layers[n++].out) {
+    for (int n = 0; n < a.part_count; first += a.parts[n++].out) {
       const std::int64_t begin = std::max<std::int64_t>(task.column_begin - first, 0);
-      const std::int64_t end = std::min(task.column_end - first, a.layers[n].out);
+      const std::int64_t end = std::min(task.column_end - first, a.parts[n].out);
       if (begin >= end) continue;
       for (int tile = 0; task.row_begin + tile * kUsualRows < task.row_end; ++tile) {
         const std::int64_t row = task.row_begin + tile * kUsualRows;
         const int rows = static_cast<int>(std::min<std::int64_t>(kUsualRows, task.row_end - row));
-        body(LinearPiece<T>{a.layers[n], begin, end, tile, row, rows, w.packed + tile * kLinearDepth * kRowStride,
-                            sums});
+        body(
+            LinearPiece<T>{a.parts[n], begin, end, tile, row, rows, w.packed + tile * kLinearDepth * kRowStride, sums});
         sums += kRowStride * sums_stride(end - begin);
       }
     }

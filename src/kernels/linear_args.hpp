@@ -14,9 +14,9 @@ inline constexpr std::int64_t kLinearDepth = 128;
 inline constexpr int kLinearTiles = 2;
 inline constexpr std::int64_t kLinearColumns = 768;
 
-// y = x W^T + bias, column n of it written to (b, n / dim, t, n % dim).
+// One layer: y = x W^T + bias, column n of it written to (b, n / dim, t, n % dim).
 template <class T>
-struct LinearLayer {
+struct LinearPart {
   const T* w = nullptr;
   std::int64_t out_stride = 0, in_stride = 0;  // one of them is 1
   const T* maybe_bias = nullptr;
@@ -26,14 +26,14 @@ struct LinearLayer {
   Strides4 y_strides;
 };
 
-// All layers of one input. Row r is (r / len, r % len); columns are counted through all layers.
+// All parts of one input. Row r is (r / len, r % len); columns are counted through all parts.
 template <class T>
 struct LinearArgs {
   std::int64_t batch = 0, len = 0, in = 0;
   const T* x = nullptr;
   Strides4 x_strides;  // h unused
-  const LinearLayer<T>* layers = nullptr;
-  int layer_count = 0;
+  const LinearPart<T>* parts = nullptr;
+  int part_count = 0;
 };
 
 // At most kLinearTiles * kUsualRows rows and kLinearColumns columns.
@@ -45,7 +45,7 @@ struct LinearTask {
 template <class T>
 struct LinearWorkspace {
   T* packed;  // [kLinearTiles][kLinearDepth][kRowStride]
-  T* sums;    // [kLinearTiles][columns][kRowStride], or row-major by layers whose columns are dense
+  T* sums;    // [kLinearTiles][columns][kRowStride], or row-major by parts whose columns are dense
   T* block;   // [kUsualRows][kRowStride]
 };
 
