@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/meet.hpp"
 #include "support/random.hpp"
 
 namespace heed::test {
@@ -27,10 +28,15 @@ TEST(Parallel, CallersArena_IsUsed) {
     tbb::task_arena arena(size);
     EXPECT_EQ(arena.execute([] { return num_threads(); }), size);
     std::vector<Tensor<float, 4>> outs(8, Tensor<float, 4>(q.shape()));
+    meet();
     arena.execute([&] {
-      tbb::parallel_for(std::size_t{0}, outs.size(),
-                        [&](std::size_t n) { attention(q, q, q, outs[n], {.causal = true}); });
+      tbb::parallel_for(std::size_t{0}, outs.size(), [&](std::size_t n) {
+        meet();
+        attention(q, q, q, outs[n], {.causal = true});
+        meet();
+      });
     });
+    meet();
     for (const auto& out : outs) EXPECT_TRUE(std::equal(want.begin(), want.end(), out.begin())) << size << " threads";
   }
 }
