@@ -44,8 +44,7 @@ void add_rows_in_lanes(const LinearPiece<T>& p, std::int64_t x, std::int64_t dep
     // The first tile brings the next rows of W near: the stretches are too short for the hardware to follow.
     if (p.tile == 0)
       for (std::int64_t n = p.begin + i + R; n < std::min(p.begin + i + R + kScoreKeys, p.part.out); ++n)
-        for (std::int64_t line = 0; line < depth; line += kLineBytes / static_cast<std::int64_t>(sizeof(T)))
-          __builtin_prefetch(p.w_row(n) + x + line);
+        fetch_row<T>(p.w_row(n) + x, depth);
     for (int j = 0, part; j < p.vecs(); j += part) {
       part = next_part(p.vecs() - j, kScoreVecs);
       with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
@@ -66,9 +65,7 @@ void add_columns_in_lanes(const LinearPiece<T>& p, std::int64_t x, std::int64_t 
   for (int i = 0; i < p.columns(); i += kColumnsAtOnce) {
     for (int n = 0; n < kColumnsAtOnce; ++n) {
       rows[n] = p.w_row(p.begin + std::min(i + n, p.columns() - 1)) + x;
-      const std::int64_t next = std::min(p.begin + i + n + kColumnsAtOnce, p.part.out - 1);
-      for (std::int64_t line = 0; line < depth; line += kLineBytes / static_cast<std::int64_t>(sizeof(T)))
-        __builtin_prefetch(p.w_row(next) + x + line);
+      fetch_row<T>(p.w_row(std::min(p.begin + i + n + kColumnsAtOnce, p.part.out - 1)) + x, depth);
     }
     T* const sums = p.sums + i / kKeyBlock * kMost * kKeyBlock + i % kKeyBlock;
     with_constant<kMost>(p.rows, [&]<int R>() HWY_ATTR {

@@ -54,15 +54,20 @@ HWY_INLINE void load_columns(const T* const* rows, std::int64_t x, Vec<T> (&colu
 }
 #endif
 
+// Has all lines of a dense row fetched, where reads jump between rows in a way that the hardware does not follow.
+template <class T>
+HWY_INLINE void fetch_row(const T* row, std::int64_t width) {
+  for (std::int64_t x = 0; x < width; x += kLineBytes / static_cast<std::int64_t>(sizeof(T)))
+    __builtin_prefetch(row + x);
+}
+
 // packed[x][lane] = factor * rows[lane][x], elements of a row `stride` apart.
 template <class T>
 HWY_NOINLINE void pack_rows(const T* const* rows, std::int64_t stride, std::int64_t depth, T factor, int vecs,
                             T* packed) {
   std::int64_t x = 0;
   // Front to back once: one row after another is a pattern that the hardware follows, all rows side by side is not.
-  for (int lane = 0; stride == 1 && lane < vecs * kLanes<T>; ++lane)
-    for (std::int64_t line = 0; line < depth; line += kLineBytes / static_cast<std::int64_t>(sizeof(T)))
-      __builtin_prefetch(rows[lane] + line);
+  for (int lane = 0; stride == 1 && lane < vecs * kLanes<T>; ++lane) fetch_row<T>(rows[lane], depth);
 #if HWY_TARGET != HWY_SCALAR
   for (; stride == 1 && x + kColumns<T> <= depth; x += kColumns<T>)
     for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
