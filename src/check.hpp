@@ -43,6 +43,9 @@ struct AnyView {
         element_bytes(sizeof(T)),
         shape(view.shape.begin(), view.shape.end()),
         strides(view.strides.begin(), view.strides.end()) {}
+  template <class T>
+  AnyView(const ArrayView<T>& view)
+      : data(view.data), element_bytes(sizeof(T)), shape(view.shape), strides(view.strides) {}
 };
 
 std::string shape_text(const std::vector<std::int64_t>& shape);  // "(1, 2, 3)"

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <new>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace heed {
@@ -124,6 +125,29 @@ class Tensor {
   std::array<std::int64_t, Rank> shape_{};
   using Element = std::conditional_t<std::is_same_v<T, bool>, Bool, T>;
   std::vector<Element, CacheLineAllocator<Element>> elements_;
+};
+
+// A strided view of any rank, known only at run time; every TensorView and Tensor converts to it.
+template <class T>
+struct ArrayView {
+  T* data = nullptr;
+  std::vector<std::int64_t> shape, strides;  // strides in elements
+
+  ArrayView() = default;
+  ArrayView(T* data_, std::vector<std::int64_t> shape_, std::vector<std::int64_t> strides_)
+      : data(data_), shape(std::move(shape_)), strides(std::move(strides_)) {}
+  template <class U, std::size_t Rank>
+  requires(std::is_convertible_v<U*, T*>&& std::is_same_v<const U, const T>) ArrayView(const TensorView<U, Rank>& view)
+      : data(view.data),
+        shape(view.shape.begin(), view.shape.end()),
+        strides(view.strides.begin(), view.strides.end()) {}
+  template <std::size_t Rank>
+  ArrayView(Tensor<std::remove_const_t<T>, Rank>& tensor) : ArrayView(tensor.view()) {}
+  template <std::size_t Rank>
+  requires(std::is_const_v<T>) ArrayView(const Tensor<std::remove_const_t<T>, Rank>& tensor)
+      : ArrayView(tensor.view()) {}
+  // A writable view is readable.
+  operator ArrayView<const T>() const requires(!std::is_const_v<T>) { return {data, shape, strides}; }
 };
 
 // A view of rank 2, 3 or 4 that is read as (batch, q_heads, q_len, kv_len): rank 2 is (q_len, kv_len), rank 3 is

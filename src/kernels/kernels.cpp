@@ -1,28 +1,6 @@
 // Compiles the kernels once per instruction set, and lists those this machine can run.
 
-// What adds compile time and no bits: sets between the ones offered (SSE), above them without gain here (newer
-// AVX-512; NEON with AES or bfloat16, where Highway tells it from NEON without), and vectors whose size the compiler
-// does not know (SVE), which cannot be in arrays.
-#ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS                                                                              \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
-   HWY_SVE2_128 | (HWY_NEON_WITHOUT_AES ? HWY_NEON | HWY_NEON_BF16 : 0))
-#endif
-
-#include <hwy/detect_targets.h>
-// Names that a version of Highway lacks.
-#ifndef HWY_AVX3_ZEN4
-#define HWY_AVX3_ZEN4 0
-#endif
-#ifndef HWY_AVX3_SPR
-#define HWY_AVX3_SPR 0
-#endif
-#ifndef HWY_NEON_WITHOUT_AES
-#define HWY_NEON_WITHOUT_AES 0
-#endif
-#ifndef HWY_NEON_BF16
-#define HWY_NEON_BF16 0
-#endif
+#include "src/kernels/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/kernels.cpp"
@@ -48,6 +26,17 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
+
+// Compiled beside this file, each in a file of its own: softmax.cpp, kmeans.cpp, adam.cpp, beam_search.cpp.
+void fill(SoftmaxKernels<float>&);
+void fill(SoftmaxKernels<double>&);
+void fill(KMeansKernels<float>&);
+void fill(KMeansKernels<double>&);
+void fill(AdamKernels<float>&);
+void fill(AdamKernels<double>&);
+void fill(BeamSearchKernels<float>&);
+void fill(BeamSearchKernels<double>&);
+
 namespace {
 
 template <class T, Vec<T> (*Function)(Vec<T>)>
@@ -63,8 +52,13 @@ void each(const T* x, std::size_t count, T* y) {
 
 template <class T>
 TypedKernels<T> typed_kernels() {
-  return {&attention_tile<T>, &attention_chunk<T>, &merge_states<T>,  &stats_tile<T>, &linear_task<T>,
-          &each<T, exp2<T>>,  &each<T, log<T>>,    &each<T, tanh<T>>, kLanes<T>};
+  TypedKernels<T> kernels{&attention_tile<T>, &attention_chunk<T>, &merge_states<T>,  &stats_tile<T>, &linear_task<T>,
+                          &each<T, exp2<T>>,  &each<T, log<T>>,    &each<T, tanh<T>>, kLanes<T>};
+  fill(kernels.softmax);
+  fill(kernels.kmeans);
+  fill(kernels.adam);
+  fill(kernels.beam_search);
+  return kernels;
 }
 
 KernelTable kernel_table() {

@@ -5,8 +5,12 @@
 #include <heed/runtime.hpp>
 #include <vector>
 
+#include "src/kernels/adam_kernels.hpp"
 #include "src/kernels/args.hpp"
+#include "src/kernels/beam_search_kernels.hpp"
+#include "src/kernels/kmeans_kernels.hpp"
 #include "src/kernels/linear_args.hpp"
+#include "src/kernels/softmax_kernels.hpp"
 
 namespace heed::kernels {
 
@@ -28,6 +32,10 @@ struct TypedKernels {
   void (*log)(const T* x, std::size_t count, T* y);
   void (*tanh)(const T* x, std::size_t count, T* y);
   int lanes;  // elements in a vector
+  SoftmaxKernels<T> softmax = {};
+  KMeansKernels<T> kmeans = {};
+  AdamKernels<T> adam = {};
+  BeamSearchKernels<T> beam_search = {};
 };
 
 struct KernelTable {

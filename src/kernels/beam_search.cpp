@@ -1,0 +1,29 @@
+// The kernels of beam search, compiled once per instruction set.
+#include "src/kernels/targets.hpp"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/kernels/beam_search.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef HEED_KERNELS_BEAM_SEARCH_ONCE
+#define HEED_KERNELS_BEAM_SEARCH_ONCE
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "src/kernels/beam_search_kernels.hpp"
+#include "src/kernels/args.hpp"
+#endif
+
+#include "src/kernels/math-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+
+void fill(BeamSearchKernels<float>&) {}
+void fill(BeamSearchKernels<double>&) {}
+
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
