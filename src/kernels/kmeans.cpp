@@ -13,17 +13,225 @@
 #include <limits>
 #include <type_traits>
 
-#include "src/kernels/kmeans_kernels.hpp"
 #include "src/kernels/args.hpp"
+#include "src/kernels/kmeans_kernels.hpp"
 #endif
 
-#include "src/kernels/math-inl.hpp"
+#include "src/kernels/products-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
+namespace {
 
-void fill(KMeansKernels<float>&) {}
-void fill(KMeansKernels<double>&) {}
+// ---- Distances, the definition
+
+constexpr int kSums = 8;  // partial sums: a vector of double on the widest target
+
+// Elements x … of a row as doubles, the first `count` of them, 0 behind.
+template <class T>
+HWY_INLINE Vec<double> load_double(const T* row) {
+  const Tag<double> d;
+  if constexpr (sizeof(T) == sizeof(double))
+    return hn::LoadU(d, row);
+  else
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, Tag<double>>(), row));
+}
+
+template <class T>
+HWY_INLINE double squared_distance(const T* x, const T* c, std::int64_t depth) {
+  constexpr int kParts = kSums / kLanes<double>;
+  Vec<double> sum[kParts];
+  for (auto& s : sum) s = hn::Zero(Tag<double>());
+  const auto add = [&](const T* a, const T* b) HWY_ATTR {
+#pragma GCC unroll 8
+    for (int p = 0; p < kParts; ++p) {
+      const Vec<double> diff = hn::Sub(load_double(a + p * kLanes<double>), load_double(b + p * kLanes<double>));
+      sum[p] = hn::MulAdd(diff, diff, sum[p]);
+    }
+  };
+  std::int64_t at = 0;
+  for (; at + kSums <= depth; at += kSums) add(x + at, c + at);
+  if (at < depth) {
+    T a[kSums] = {}, b[kSums] = {};
+    std::copy(x + at, x + depth, a);
+    std::copy(c + at, c + depth, b);
+    add(a, b);
+  }
+  HWY_ALIGN double s[kSums];
+  for (int p = 0; p < kParts; ++p) hn::Store(sum[p], Tag<double>(), s + p * kLanes<double>);
+  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+template <class T>
+void distances(const T* x, std::int64_t x_stride, std::int64_t n, std::int64_t d, const T* center, double* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = squared_distance(x + i * x_stride, center, d);
+}
+
+template <class T>
+std::int32_t nearest_by_definition(const KMeansArgs<T>& a, const T* x) {
+  std::int64_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int64_t j = 0; j < a.k; ++j) {
+    const double distance = squared_distance(x, a.centers + j * a.d, a.d);
+    if (distance < least) least = distance, best = j;
+  }
+  return static_cast<std::int32_t>(best);
+}
+
+// ---- Scores, the fast form
+
+template <class T>
+using Index = hn::RebindToSigned<Tag<T>>;
+
+// The best score of each point in lanes, its centre, and the second best score.
+template <class T>
+struct Leaders {
+  HWY_ALIGN T best[kUsualRows];
+  HWY_ALIGN T second[kUsualRows];
+  HWY_ALIGN hn::TFromD<Index<T>> index[kUsualRows];
+};
+
+// NV vectors of points x R centres from number `first` on: one fused chain over d each, from -|c|^2 / 2.
+//   packed [d][kRowStride]   centers [R][d]
+template <class T, int NV, int R>
+HWY_NOINLINE void lead_tile(const T* packed, const T* centers, std::int64_t depth, const T* half_norms,
+                            std::int64_t first, int lane, Leaders<T>& leaders) {
+  const Tag<T> d;
+  const Index<T> di;
+  Vec<T> acc[R][NV];
+#pragma GCC unroll 12
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) acc[i][j] = set<T>(-half_norms[i]);
+  for (std::int64_t x = 0; x < depth; ++x) {
+    Vec<T> p[NV];
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) p[j] = held<T>(hn::Load(d, packed + x * kRowStride + j * kLanes<T>));
+#pragma GCC unroll 12
+    for (int i = 0; i < R; ++i) {
+      const Vec<T> c = set<T>(centers[i * depth + x]);
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(c, p[j], acc[i][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < NV; ++j) {
+    const int at = lane + j * kLanes<T>;
+    Vec<T> best = hn::Load(d, leaders.best + at), second = hn::Load(d, leaders.second + at);
+    auto index = hn::Load(di, leaders.index + at);
+#pragma GCC unroll 12
+    for (int i = 0; i < R; ++i) {
+      const auto is_better = hn::RebindMask(di, hn::Gt(acc[i][j], best));
+      second = hn::Max(second, hn::Min(best, acc[i][j]));
+      best = hn::Max(best, acc[i][j]);
+      index = hn::IfThenElse(is_better, hn::Set(di, static_cast<hn::TFromD<Index<T>>>(first + i)), index);
+    }
+    hn::Store(best, d, leaders.best + at);
+    hn::Store(second, d, leaders.second + at);
+    hn::Store(index, di, leaders.index + at);
+  }
+}
+
+// The labels of up to kUsualRows points. Where the two best scores are too close to tell, or not finite, the definition
+// decides.
+template <class T>
+void label_points(const KMeansArgs<T>& a, const T* x, int rows, T* packed, std::int32_t* labels) {
+  const Tag<T> d;
+  const int vecs = (rows + kLanes<T> - 1) / kLanes<T>;
+  const T* points[kUsualRows];
+  for (int r = 0; r < kUsualRows; ++r) points[r] = x + std::min(r, rows - 1) * a.x_stride;
+  pack_rows<T>(points, 1, a.d, T{1}, vecs, packed);
+
+  Leaders<T> leaders;
+  HWY_ALIGN T margin[kUsualRows];
+  for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
+    Vec<T> squares = hn::Zero(d);
+    for (std::int64_t e = 0; e < a.d; ++e) {
+      T* const at = packed + e * kRowStride + lane;
+      const Vec<T> p = hn::Sub(hn::Load(d, at), set<T>(a.origin[e]));
+      hn::Store(p, d, at);
+      squares = hn::MulAdd(p, p, squares);
+    }
+    const Vec<T> reach = hn::Mul(hn::Add(hn::Sqrt(squares), set<T>(a.norm / 2)), set<T>(a.norm));
+    hn::Store(hn::MulAdd(reach, set<T>(a.relative), set<T>(a.absolute)), d, margin + lane);
+    hn::Store(set<T>(-kInfinity<T>), d, leaders.best + lane);
+    hn::Store(set<T>(-kInfinity<T>), d, leaders.second + lane);
+    hn::Store(hn::Zero(Index<T>()), Index<T>(), leaders.index + lane);
+  }
+
+  for (std::int64_t first = 0; first < a.k; first += kKeyBlock) {
+    const int count = static_cast<int>(std::min<std::int64_t>(kKeyBlock, a.k - first));
+    for_groups<kScoreKeys>(count, [&]<int R>(int i) HWY_ATTR {
+      for (int j = 0, part; j < vecs; j += part) {
+        part = next_part(vecs - j, kScoreVecs);
+        with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
+          lead_tile<T, NV, R>(packed + j * kLanes<T>, a.shifted + (first + i) * a.d, a.d, a.half_norms + first + i,
+                              first + i, j * kLanes<T>, leaders);
+        });
+      }
+    });
+  }
+
+  for (int r = 0; r < rows; ++r) {
+    const bool is_clear = leaders.best[r] - leaders.second[r] > margin[r];  // false with a NaN
+    labels[r] = is_clear ? static_cast<std::int32_t>(leaders.index[r]) : nearest_by_definition(a, points[r]);
+  }
+}
+
+// ---- Sums
+
+// sum += weight * x, product and sum rounded one after the other.
+template <class T>
+HWY_INLINE void add_point(const T* x, std::int64_t depth, double weight, double* sum) {
+  const Tag<double> d;
+  const Vec<double> w = set<double>(weight);
+  std::int64_t e = 0;
+  for (; e + kLanes<double> <= depth; e += kLanes<double>)
+    hn::StoreU(hn::Add(hn::LoadU(d, sum + e), hn::Mul(w, load_double(x + e))), d, sum + e);
+  for (; e < depth; ++e) sum[e] += weight * static_cast<double>(x[e]);
+}
+
+template <class T>
+void run(const KMeansArgs<T>& a, const KMeansTask& task, T* packed) {
+  double inertia = 0;
+  for (std::int64_t begin = task.begin; begin < task.end; begin += kUsualRows) {
+    const int rows = static_cast<int>(std::min<std::int64_t>(kUsualRows, task.end - begin));
+    const T* const x = a.x + begin * a.x_stride;
+    std::int32_t* const labels = task.labels + begin;
+    if (task.assigns) label_points(a, x, rows, packed, labels);
+    for (int r = 0; r < rows; ++r) {
+      const T* const point = x + r * a.x_stride;
+      const std::int64_t label = labels[r];
+      const double weight = a.maybe_weights ? static_cast<double>(a.maybe_weights[(begin + r) * a.weights_stride]) : 1;
+      if (task.sums.sums && weight > 0) {
+        add_point(point, a.d, weight, task.sums.sums + label * a.d);
+        task.sums.weights[label] += weight;
+        ++task.sums.counts[label];
+      }
+      if (task.distances || task.maybe_inertia) {
+        const double distance = squared_distance(point, a.centers + label * a.d, a.d);
+        if (task.distances) task.distances[begin + r] = distance;
+        inertia += weight * distance;
+      }
+    }
+  }
+  if (task.maybe_inertia) *task.maybe_inertia = inertia;
+}
+
+template <class T>
+void fill_typed(KMeansKernels<T>& kernels) {
+  kernels.run = &run<T>;
+  kernels.distances = &distances<T>;
+}
+
+}  // namespace
+
+void fill(KMeansKernels<float>& kernels) {
+  fill_typed(kernels);
+}
+void fill(KMeansKernels<double>& kernels) {
+  fill_typed(kernels);
+}
 
 }  // namespace heed::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -13,8 +13,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "src/kernels/softmax_kernels.hpp"
 #include "src/kernels/args.hpp"
+#include "src/kernels/softmax_kernels.hpp"
 #endif
 
 #include "src/kernels/math-inl.hpp"

@@ -1,5 +1,5 @@
-// Which instruction sets kernels are compiled for. The first include of every file that compiles kernels, so that all of
-// them have the same.
+// Which instruction sets kernels are compiled for. The first include of every file that compiles kernels, so that all
+// of them have the same.
 #pragma once
 
 // What adds compile time and no bits: sets between the ones offered (SSE), above them without gain here (newer
