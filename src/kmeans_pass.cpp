@@ -16,10 +16,11 @@ namespace {
 
 // Points of a task that takes no sums: enough that handing it out costs nothing, few enough to share well.
 constexpr std::int64_t kTaskRows = 1024;
-// Sums are taken of so many points per centre at least, or joining the sums of all tasks would cost as much as taking them.
+// Sums are taken of so many points per centre at least, or joining the sums of all tasks would cost as much as taking
+// them.
 constexpr std::int64_t kRowsPerCenter = 4;
-// The most tasks with sums of their own, and the most bytes of these. Fixed: the bits of the sums depend on the tasks, and
-// so must not depend on threads.
+// The most tasks with sums of their own, and the most bytes of these. Fixed: the bits of the sums depend on the tasks,
+// and so must not depend on threads.
 constexpr std::int64_t kMostSums = 64;
 constexpr std::int64_t kMostSumBytes = 64 << 20;
 
@@ -44,8 +45,8 @@ KMeansPass<T>::KMeansPass(TensorView<const T, 2> x, const std::optional<TensorVi
       threads_(threads),
       sum_rows_(rows_per_sum(x.shape[0], k, x.shape[1])),
       origin_(static_cast<std::size_t>(x.shape[1])),
-      half_norms_(static_cast<std::size_t>(k)),
-      shifted_({k, x.shape[1]}) {
+      starts_(static_cast<std::size_t>(k)),
+      shifted_(static_cast<std::size_t>(steps(k, kernels::kCenterGroup) * kernels::kCenterGroup * x.shape[1])) {
   args_.x = x.data, args_.x_stride = x.strides[0];
   if (point_weights) args_.maybe_weights = point_weights->data, args_.weights_stride = point_weights->strides[0];
   args_.k = k, args_.d = x.shape[1];
@@ -60,28 +61,31 @@ void KMeansPass<T>::set_centers(const Tensor<T, 2>& centers) {
       mean[static_cast<std::size_t>(e)] += static_cast<double>(centers(j, e)) / static_cast<double>(k);
   std::transform(mean.begin(), mean.end(), origin_.begin(), [](double m) { return static_cast<T>(m); });
 
+  constexpr std::int64_t group = kernels::kCenterGroup;
   double longest = 0;
   for (std::int64_t j = 0; j < k; ++j) {
     double squares = 0;
     for (std::int64_t e = 0; e < d; ++e) {
       const T shifted = centers(j, e) - origin_[static_cast<std::size_t>(e)];
-      shifted_(j, e) = shifted;
+      shifted_[static_cast<std::size_t>((j / group * d + e) * group + j % group)] = shifted;
       squares += static_cast<double>(shifted) * static_cast<double>(shifted);
     }
-    half_norms_[static_cast<std::size_t>(j)] = static_cast<T>(squares / 2);
+    starts_[static_cast<std::size_t>(j)] = static_cast<T>(-squares / 2);
     longest = std::max(longest, std::sqrt(squares));
   }
   // Equal centres tie everywhere, and the lowest has all the points: the others would only make every point unclear.
   std::vector<std::int64_t> order(static_cast<std::size_t>(k));
   std::iota(order.begin(), order.end(), 0);
-  const auto row = [&](std::int64_t j) { return std::span<const T>(centers.data() + j * d, static_cast<std::size_t>(d)); };
+  const auto row = [&](std::int64_t j) {
+    return std::span<const T>(centers.data() + j * d, static_cast<std::size_t>(d));
+  };
   std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
     const auto [left, right] = std::mismatch(row(a).begin(), row(a).end(), row(b).begin());
     return left == row(a).end() ? a < b : *left < *right;
   });
   for (std::size_t n = 1; n < order.size(); ++n)
     if (std::equal(row(order[n]).begin(), row(order[n]).end(), row(order[n - 1]).begin()))
-      half_norms_[static_cast<std::size_t>(order[n])] = std::numeric_limits<T>::infinity();
+      starts_[static_cast<std::size_t>(order[n])] = -std::numeric_limits<T>::infinity();
 
   // A chain of d multiply-adds over rounded numbers is off by less than (d + 3) u times the sum of its magnitudes, with
   // |c|^2 / 2 by another u (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, chapter 3). The sum of
@@ -90,9 +94,10 @@ void KMeansPass<T>::set_centers(const Tensor<T, 2>& centers) {
   constexpr double u = std::numeric_limits<T>::epsilon() / 2;
   args_.norm = static_cast<T>(longest * (1 + 4 * u));
   args_.relative = static_cast<T>(2 * (static_cast<double>(d) + 8) * u);
-  args_.absolute = static_cast<T>(2 * (static_cast<double>(d) + 8) * static_cast<double>(std::numeric_limits<T>::min()));
+  args_.absolute =
+      static_cast<T>(2 * (static_cast<double>(d) + 8) * static_cast<double>(std::numeric_limits<T>::min()));
   args_.centers = centers.data();
-  args_.origin = origin_.data(), args_.shifted = shifted_.data(), args_.half_norms = half_norms_.data();
+  args_.origin = origin_.data(), args_.shifted = shifted_.data(), args_.starts = starts_.data();
 }
 
 template <class T>

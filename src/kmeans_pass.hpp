@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "src/kernels/kmeans_kernels.hpp"
 #include "src/kernels/kernels.hpp"
+#include "src/kernels/kmeans_kernels.hpp"
 
 namespace heed {
 
@@ -29,12 +29,12 @@ class KMeansPass {
   // distances [n], squared, to the labelled centres.
   void distances(double* out);
 
-  std::size_t clusters() const { return half_norms_.size(); }
+  std::size_t clusters() const { return starts_.size(); }
 
-  std::int32_t* labels = nullptr;     // [n], the caller's
-  std::vector<double> sums;           // [k][d]
-  std::vector<double> weights;        // [k]
-  std::vector<std::int64_t> counts;   // [k], points of positive weight
+  std::int32_t* labels = nullptr;    // [n], the caller's
+  std::vector<double> sums;          // [k][d]
+  std::vector<double> weights;       // [k]
+  std::vector<std::int64_t> counts;  // [k], points of positive weight
 
  private:
   template <class Task>
@@ -45,8 +45,7 @@ class KMeansPass {
   std::int64_t n_;
   int threads_;
   std::int64_t sum_rows_;  // points whose sums are taken together
-  std::vector<T> origin_, half_norms_;
-  Tensor<T, 2> shifted_;
+  std::vector<T> origin_, starts_, shifted_;
 };
 
 }  // namespace heed

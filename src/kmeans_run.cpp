@@ -41,8 +41,7 @@ void check_kmeans_points(std::string_view function, std::string_view argument, T
   if (x.shape[0] > most)
     fail(function, argument, std::to_string(x.shape[0]) + " rows, at most " + std::to_string(most) + " are possible");
   // So that (a - b)^2 summed over all dimensions stays finite in double.
-  const double limit =
-      std::sqrt(std::numeric_limits<double>::max() / 4 / static_cast<double>(x.shape[1])) * (1 - 1e-9);
+  const double limit = std::sqrt(std::numeric_limits<double>::max() / 4 / static_cast<double>(x.shape[1])) * (1 - 1e-9);
   for (std::int64_t i = 0; i < x.shape[0]; ++i) {
     if (static_cast<double>(largest(x, i)) <= limit) continue;
     for (std::int64_t e = 0; e < x.shape[1]; ++e) {
@@ -95,12 +94,12 @@ double assign_labels(TensorView<const T, 2> x, const Tensor<T, 2>& centers, std:
   return pass.inertia(true);
 }
 
-#define HEED_INSTANTIATE(T)                                                                                     \
-  template void check_kmeans_points(std::string_view, std::string_view, TensorView<const T, 2>);                \
+#define HEED_INSTANTIATE(T)                                                                                         \
+  template void check_kmeans_points(std::string_view, std::string_view, TensorView<const T, 2>);                    \
   template void check_kmeans_weights(std::string_view, const std::optional<TensorView<const T, 1>>&, std::int64_t); \
-  template TensorView<const T, 2> dense_rows(TensorView<const T, 2>, Tensor<T, 2>&);                            \
-  template void squared_distances(TensorView<const T, 2>, const T*, double*, int);                              \
-  template double assign_labels(TensorView<const T, 2>, const Tensor<T, 2>&, std::int32_t*,                     \
+  template TensorView<const T, 2> dense_rows(TensorView<const T, 2>, Tensor<T, 2>&);                                \
+  template void squared_distances(TensorView<const T, 2>, const T*, double*, int);                                  \
+  template double assign_labels(TensorView<const T, 2>, const Tensor<T, 2>&, std::int32_t*,                         \
                                 const std::optional<TensorView<const T, 1>>&, int);
 HEED_INSTANTIATE(float)
 HEED_INSTANTIATE(double)

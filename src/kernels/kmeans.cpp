@@ -92,24 +92,24 @@ struct Leaders {
 };
 
 // NV vectors of points x R centres from number `first` on: one fused chain over d each, from -|c|^2 / 2.
-//   packed [d][kRowStride]   centers [R][d]
+//   packed [d][kRowStride]   centers [d][kCenterGroup]
 template <class T, int NV, int R>
-HWY_NOINLINE void lead_tile(const T* packed, const T* centers, std::int64_t depth, const T* half_norms,
-                            std::int64_t first, int lane, Leaders<T>& leaders) {
+HWY_NOINLINE void lead_tile(const T* packed, const T* centers, std::int64_t depth, const T* start, std::int64_t first,
+                            int lane, Leaders<T>& leaders) {
   const Tag<T> d;
   const Index<T> di;
   Vec<T> acc[R][NV];
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) acc[i][j] = set<T>(-half_norms[i]);
+    for (int j = 0; j < NV; ++j) acc[i][j] = set<T>(start[i]);
   for (std::int64_t x = 0; x < depth; ++x) {
     Vec<T> p[NV];
 #pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) p[j] = held<T>(hn::Load(d, packed + x * kRowStride + j * kLanes<T>));
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
-      const Vec<T> c = set<T>(centers[i * depth + x]);
+      const Vec<T> c = set<T>(centers[x * kCenterGroup + i]);
 #pragma GCC unroll 8
       for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(c, p[j], acc[i][j]);
     }
@@ -132,41 +132,62 @@ HWY_NOINLINE void lead_tile(const T* packed, const T* centers, std::int64_t dept
   }
 }
 
-// The labels of up to kUsualRows points. Where the two best scores are too close to tell, or not finite, the definition
-// decides.
-template <class T>
-void label_points(const KMeansArgs<T>& a, const T* x, int rows, T* packed, std::int32_t* labels) {
+// The margin of NV vectors of points, see KMeansArgs.
+template <class T, int NV>
+void margins(const KMeansArgs<T>& a, const T* packed, T* margin) {
   const Tag<T> d;
+  Vec<T> squares[NV];
+#pragma GCC unroll 8
+  for (auto& s : squares) s = hn::Zero(d);
+  for (std::int64_t e = 0; e < a.d; ++e)
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) {
+      const Vec<T> p = hn::Load(d, packed + e * kRowStride + j * kLanes<T>);
+      squares[j] = hn::MulAdd(p, p, squares[j]);
+    }
+#pragma GCC unroll 8
+  for (int j = 0; j < NV; ++j) {
+    const Vec<T> reach = hn::Mul(hn::Add(hn::Sqrt(squares[j]), set<T>(a.norm / 2)), set<T>(a.norm));
+    hn::Store(hn::MulAdd(reach, set<T>(a.relative), set<T>(a.absolute)), d, margin + j * kLanes<T>);
+  }
+}
+
+// The labels of up to kUsualRows points, while the `fetched` rows behind them come near. Where the two best scores are
+// too close to tell, or not finite, the definition decides.
+template <class T>
+void label_points(const KMeansArgs<T>& a, const T* x, int rows, int fetched, T* packed, std::int32_t* labels) {
   const int vecs = (rows + kLanes<T> - 1) / kLanes<T>;
   const T* points[kUsualRows];
   for (int r = 0; r < kUsualRows; ++r) points[r] = x + std::min(r, rows - 1) * a.x_stride;
-  pack_rows<T>(points, 1, a.d, T{1}, vecs, packed);
+  pack_rows_by<T>(points, 1, a.d, vecs, packed,
+                  [&](std::int64_t e, Vec<T> p) HWY_ATTR { return hn::Sub(p, set<T>(a.origin[e])); });
 
-  Leaders<T> leaders;
   HWY_ALIGN T margin[kUsualRows];
-  for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
-    Vec<T> squares = hn::Zero(d);
-    for (std::int64_t e = 0; e < a.d; ++e) {
-      T* const at = packed + e * kRowStride + lane;
-      const Vec<T> p = hn::Sub(hn::Load(d, at), set<T>(a.origin[e]));
-      hn::Store(p, d, at);
-      squares = hn::MulAdd(p, p, squares);
-    }
-    const Vec<T> reach = hn::Mul(hn::Add(hn::Sqrt(squares), set<T>(a.norm / 2)), set<T>(a.norm));
-    hn::Store(hn::MulAdd(reach, set<T>(a.relative), set<T>(a.absolute)), d, margin + lane);
-    hn::Store(set<T>(-kInfinity<T>), d, leaders.best + lane);
-    hn::Store(set<T>(-kInfinity<T>), d, leaders.second + lane);
-    hn::Store(hn::Zero(Index<T>()), Index<T>(), leaders.index + lane);
+  for (int j = 0, part; j < vecs; j += part) {
+    part = next_part(vecs - j, kScoreVecs);
+    with_constant<kScoreVecs>(
+        part, [&]<int NV>() HWY_ATTR { margins<T, NV>(a, packed + j * kLanes<T>, margin + j * kLanes<T>); });
   }
+  Leaders<T> leaders;
+  std::fill_n(leaders.best, kUsualRows, -kInfinity<T>);
+  std::fill_n(leaders.second, kUsualRows, -kInfinity<T>);
+  std::fill_n(leaders.index, kUsualRows, 0);
+  // What comes next is fetched meanwhile, a stretch with each group of centres.
+  const T* ahead = x + rows * a.x_stride;
+  const std::int64_t stretch = (fetched * a.x_stride + a.k - 1) / a.k;
 
   for (std::int64_t first = 0; first < a.k; first += kKeyBlock) {
     const int count = static_cast<int>(std::min<std::int64_t>(kKeyBlock, a.k - first));
     for_groups<kScoreKeys>(count, [&]<int R>(int i) HWY_ATTR {
+      fetch_row<T>(ahead, stretch * R);
+      ahead += stretch * R;
+      const std::int64_t center = first + i;
+      const T* const centers = a.shifted + center / kCenterGroup * kCenterGroup * a.d + center % kCenterGroup;
       for (int j = 0, part; j < vecs; j += part) {
         part = next_part(vecs - j, kScoreVecs);
         with_constant<kScoreVecs>(part, [&]<int NV>() HWY_ATTR {
-          lead_tile<T, NV, R>(packed + j * kLanes<T>, a.shifted + (first + i) * a.d, a.d, a.half_norms + first + i,
-                              first + i, j * kLanes<T>, leaders);
+          lead_tile<T, NV, R>(packed + j * kLanes<T>, centers, a.d, a.starts + first + i, first + i, j * kLanes<T>,
+                              leaders);
         });
       }
     });
@@ -198,7 +219,8 @@ void run(const KMeansArgs<T>& a, const KMeansTask& task, T* packed) {
     const int rows = static_cast<int>(std::min<std::int64_t>(kUsualRows, task.end - begin));
     const T* const x = a.x + begin * a.x_stride;
     std::int32_t* const labels = task.labels + begin;
-    if (task.assigns) label_points(a, x, rows, packed, labels);
+    const int fetched = static_cast<int>(std::min<std::int64_t>(kUsualRows, task.end - begin - rows));
+    if (task.assigns) label_points(a, x, rows, fetched, packed, labels);
     for (int r = 0; r < rows; ++r) {
       const T* const point = x + r * a.x_stride;
       const std::int64_t label = labels[r];

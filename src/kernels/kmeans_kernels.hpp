@@ -6,6 +6,9 @@
 
 namespace heed::kernels {
 
+// Centres side by side in memory, as the kernel goes through them: a register tile's on the widest target.
+inline constexpr std::int64_t kCenterGroup = 8;
+
 // The largest score x c - |c|^2 / 2 has the nearest centre, |x - c|^2 being |x|^2 minus twice that. Points and centres
 // are taken relative to an origin among the centres, or a common offset would drown the differences.
 template <class T>
@@ -17,9 +20,9 @@ struct KMeansArgs {
   const T* centers = nullptr;  // [k][d]
   std::int64_t k = 0, d = 0;
 
-  const T* origin = nullptr;      // [d]
-  const T* shifted = nullptr;     // [k][d]: centers - origin, rounded
-  const T* half_norms = nullptr;  // [k]: |shifted|^2 / 2, rounded; +inf for a centre that equals an earlier one
+  const T* origin = nullptr;   // [d]
+  const T* shifted = nullptr;  // [k / kCenterGroup][d][kCenterGroup]: centers - origin, rounded
+  const T* starts = nullptr;   // [k]: -|shifted|^2 / 2, rounded; -inf for a centre that equals an earlier one
   // Two scores that differ by no more than relative * (|x| + norm / 2) * norm + absolute may be in the wrong order.
   T norm = 0;  // of the longest of shifted, rounded up
   T relative = 0, absolute = 0;

@@ -61,10 +61,10 @@ HWY_INLINE void fetch_row(const T* row, std::int64_t width) {
     __builtin_prefetch(row + x);
 }
 
-// packed[x][lane] = factor * rows[lane][x], elements of a row `stride` apart.
-template <class T>
-HWY_NOINLINE void pack_rows(const T* const* rows, std::int64_t stride, std::int64_t depth, T factor, int vecs,
-                            T* packed) {
+// packed[x][lane] = map(x, rows[lane][x]), elements of a row `stride` apart; map takes and gives vectors of lanes.
+template <class T, class Map>
+HWY_INLINE void pack_rows_by(const T* const* rows, std::int64_t stride, std::int64_t depth, int vecs, T* packed,
+                             const Map& map) {
   std::int64_t x = 0;
   // Front to back once: one row after another is a pattern that the hardware follows, all rows side by side is not.
   for (int lane = 0; stride == 1 && lane < vecs * kLanes<T>; ++lane) fetch_row<T>(rows[lane], depth);
@@ -75,11 +75,22 @@ HWY_NOINLINE void pack_rows(const T* const* rows, std::int64_t stride, std::int6
       load_columns<T>(rows + lane, x, column);
 #pragma GCC unroll 4
       for (int c = 0; c < kColumns<T>; ++c)
-        hn::Store(hn::Mul(set<T>(factor), column[c]), Tag<T>(), packed + (x + c) * kRowStride + lane);
+        hn::Store(map(x + c, column[c]), Tag<T>(), packed + (x + c) * kRowStride + lane);
     }
 #endif
   for (; x < depth; ++x)
-    for (int lane = 0; lane < vecs * kLanes<T>; ++lane) packed[x * kRowStride + lane] = factor * rows[lane][x * stride];
+    for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
+      T* const to = packed + x * kRowStride + lane;
+      for (int n = 0; n < kLanes<T>; ++n) to[n] = rows[lane + n][x * stride];
+      hn::Store(map(x, hn::Load(Tag<T>(), to)), Tag<T>(), to);
+    }
+}
+
+template <class T>
+HWY_NOINLINE void pack_rows(const T* const* rows, std::int64_t stride, std::int64_t depth, T factor, int vecs,
+                            T* packed) {
+  pack_rows_by<T>(rows, stride, depth, vecs, packed,
+                  [&](std::int64_t, Vec<T> x) HWY_ATTR { return hn::Mul(set<T>(factor), x); });
 }
 
 }  // namespace
