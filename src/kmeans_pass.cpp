@@ -116,12 +116,14 @@ void KMeansPass<T>::run(std::int64_t rows, const Task& task_of) {
 
 template <class T>
 void KMeansPass<T>::assign_and_sum() {
-  const std::int64_t k = args_.k, values = k * args_.d, parts = steps(n_, sum_rows_);
+  const std::int64_t k = args_.k, values = k * args_.d, copies = kernels::sum_copies(args_.d);
+  const std::int64_t parts = steps(n_, sum_rows_) * copies;
   const auto size = [&](std::int64_t each) { return static_cast<std::size_t>(parts * each); };
   sums.assign(size(values), 0), weights.assign(size(k), 0), counts.assign(size(k), 0);
   run(sum_rows_, [&](std::int64_t part) {
     kernels::KMeansTask task;
-    task.sums = {sums.data() + part * values, weights.data() + part * k, counts.data() + part * k};
+    task.sums = {sums.data() + part * copies * values, weights.data() + part * copies * k,
+                 counts.data() + part * copies * k};
     return task;
   });
   const auto join = [&](auto& all, std::int64_t each) {
@@ -133,6 +135,7 @@ void KMeansPass<T>::assign_and_sum() {
     });
   };
   join(sums, values), join(weights, k), join(counts, k);
+  if (!args_.maybe_weights) std::copy_n(counts.begin(), k, weights.begin());
 }
 
 template <class T>
@@ -152,7 +155,7 @@ void KMeansPass<T>::distances(double* out) {
   run(kTaskRows, [&](std::int64_t) {
     kernels::KMeansTask task;
     task.assigns = false;
-    task.distances = out;
+    task.maybe_distances = out;
     return task;
   });
 }

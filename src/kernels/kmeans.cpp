@@ -132,6 +132,33 @@ HWY_NOINLINE void lead_tile(const T* packed, const T* centers, std::int64_t dept
   }
 }
 
+// packed[e][lane] = x - origin.
+template <class T>
+void pack_points(const KMeansArgs<T>& a, const T* const* points, int rows, T* packed) {
+  const Tag<T> d;
+  // Dense pairs and triples come apart as they are loaded.
+  const auto store = [&](int e, int lane, Vec<T> x)
+                         HWY_ATTR { hn::Store(hn::Sub(x, set<T>(a.origin[e])), d, packed + e * kRowStride + lane); };
+  Vec<T> x, y, z;
+  const bool is_dense = a.x_stride == a.d && rows == kUsualRows;
+  if (is_dense && a.d == 2) {
+    for (int lane = 0; lane < kUsualRows; lane += kLanes<T>) {
+      hn::LoadInterleaved2(d, points[lane], x, y);
+      store(0, lane, x), store(1, lane, y);
+    }
+    return;
+  }
+  if (is_dense && a.d == 3) {
+    for (int lane = 0; lane < kUsualRows; lane += kLanes<T>) {
+      hn::LoadInterleaved3(d, points[lane], x, y, z);
+      store(0, lane, x), store(1, lane, y), store(2, lane, z);
+    }
+    return;
+  }
+  pack_rows_by<T>(points, 1, a.d, (rows + kLanes<T> - 1) / kLanes<T>, packed,
+                  [&](std::int64_t e, Vec<T> p) HWY_ATTR { return hn::Sub(p, set<T>(a.origin[e])); });
+}
+
 // The margin of NV vectors of points, see KMeansArgs.
 template <class T, int NV>
 void margins(const KMeansArgs<T>& a, const T* packed, T* margin) {
@@ -156,11 +183,11 @@ void margins(const KMeansArgs<T>& a, const T* packed, T* margin) {
 // too close to tell, or not finite, the definition decides.
 template <class T>
 void label_points(const KMeansArgs<T>& a, const T* x, int rows, int fetched, T* packed, std::int32_t* labels) {
+  const Tag<T> d;
   const int vecs = (rows + kLanes<T> - 1) / kLanes<T>;
   const T* points[kUsualRows];
   for (int r = 0; r < kUsualRows; ++r) points[r] = x + std::min(r, rows - 1) * a.x_stride;
-  pack_rows_by<T>(points, 1, a.d, vecs, packed,
-                  [&](std::int64_t e, Vec<T> p) HWY_ATTR { return hn::Sub(p, set<T>(a.origin[e])); });
+  pack_points(a, points, rows, packed);
 
   HWY_ALIGN T margin[kUsualRows];
   for (int j = 0, part; j < vecs; j += part) {
@@ -193,10 +220,15 @@ void label_points(const KMeansArgs<T>& a, const T* x, int rows, int fetched, T* 
     });
   }
 
-  for (int r = 0; r < rows; ++r) {
-    const bool is_clear = leaders.best[r] - leaders.second[r] > margin[r];  // false with a NaN
-    labels[r] = is_clear ? static_cast<std::int32_t>(leaders.index[r]) : nearest_by_definition(a, points[r]);
+  const auto is_clear = [&](int r) { return leaders.best[r] - leaders.second[r] > margin[r]; };  // no with a NaN
+  bool all_clear = true;
+  for (int lane = 0; lane < vecs * kLanes<T>; lane += kLanes<T>) {
+    const Vec<T> lead = hn::Sub(hn::Load(d, leaders.best + lane), hn::Load(d, leaders.second + lane));
+    all_clear &= hn::AllTrue(d, hn::Gt(lead, hn::Load(d, margin + lane)));
   }
+  for (int r = 0; r < rows; ++r) labels[r] = static_cast<std::int32_t>(leaders.index[r]);
+  for (int r = 0; !all_clear && r < rows; ++r)
+    if (!is_clear(r)) labels[r] = nearest_by_definition(a, points[r]);
 }
 
 // ---- Sums
@@ -212,30 +244,55 @@ HWY_INLINE void add_point(const T* x, std::int64_t depth, double weight, double*
   for (; e < depth; ++e) sum[e] += weight * static_cast<double>(x[e]);
 }
 
+// The points x of up to kUsualRows rows, the first of which is row `begin`, to the sums of their clusters.
+template <class T>
+void add_points(const KMeansArgs<T>& a, std::int64_t begin, int rows, const std::int32_t* labels,
+                const KMeansSums& to) {
+  const T* x = a.x + begin * a.x_stride;
+  if (!a.maybe_weights && a.d <= kFewDims) {
+    with_constant<kFewDims>(static_cast<int>(a.d), [&]<int D>() HWY_ATTR {
+      for (int r = 0; r < rows; ++r, x += a.x_stride) {
+        const std::int64_t cluster = r % kSumCopies * a.k + labels[r];
+        for (int e = 0; e < D; ++e) to.sums[cluster * D + e] += static_cast<double>(x[e]);
+        ++to.counts[cluster];
+      }
+    });
+    return;
+  }
+  for (int r = 0; r < rows; ++r, x += a.x_stride) {
+    const double weight = a.maybe_weights ? static_cast<double>(a.maybe_weights[(begin + r) * a.weights_stride]) : 1;
+    if (!(weight > 0)) continue;
+    const std::int64_t cluster = (a.d <= kFewDims ? r % kSumCopies * a.k : 0) + labels[r];
+    add_point(x, a.d, weight, to.sums + cluster * a.d);
+    if (a.maybe_weights) to.weights[cluster] += weight;
+    ++to.counts[cluster];
+  }
+}
+
+// The weighted sum of the squared distances of the points to the centres of their labels.
+template <class T>
+double add_distances(const KMeansArgs<T>& a, std::int64_t begin, int rows, const std::int32_t* labels,
+                     double* maybe_distances) {
+  double sum = 0;
+  for (int r = 0; r < rows; ++r) {
+    const double distance = squared_distance(a.x + (begin + r) * a.x_stride, a.centers + labels[r] * a.d, a.d);
+    if (maybe_distances) maybe_distances[r] = distance;
+    sum += a.maybe_weights ? static_cast<double>(a.maybe_weights[(begin + r) * a.weights_stride]) * distance : distance;
+  }
+  return sum;
+}
+
 template <class T>
 void run(const KMeansArgs<T>& a, const KMeansTask& task, T* packed) {
   double inertia = 0;
   for (std::int64_t begin = task.begin; begin < task.end; begin += kUsualRows) {
     const int rows = static_cast<int>(std::min<std::int64_t>(kUsualRows, task.end - begin));
-    const T* const x = a.x + begin * a.x_stride;
-    std::int32_t* const labels = task.labels + begin;
     const int fetched = static_cast<int>(std::min<std::int64_t>(kUsualRows, task.end - begin - rows));
-    if (task.assigns) label_points(a, x, rows, fetched, packed, labels);
-    for (int r = 0; r < rows; ++r) {
-      const T* const point = x + r * a.x_stride;
-      const std::int64_t label = labels[r];
-      const double weight = a.maybe_weights ? static_cast<double>(a.maybe_weights[(begin + r) * a.weights_stride]) : 1;
-      if (task.sums.sums && weight > 0) {
-        add_point(point, a.d, weight, task.sums.sums + label * a.d);
-        task.sums.weights[label] += weight;
-        ++task.sums.counts[label];
-      }
-      if (task.distances || task.maybe_inertia) {
-        const double distance = squared_distance(point, a.centers + label * a.d, a.d);
-        if (task.distances) task.distances[begin + r] = distance;
-        inertia += weight * distance;
-      }
-    }
+    std::int32_t* const labels = task.labels + begin;
+    if (task.assigns) label_points(a, a.x + begin * a.x_stride, rows, fetched, packed, labels);
+    if (task.sums.sums) add_points(a, begin, rows, labels, task.sums);
+    if (task.maybe_distances || task.maybe_inertia)
+      inertia += add_distances(a, begin, rows, labels, task.maybe_distances ? task.maybe_distances + begin : nullptr);
   }
   if (task.maybe_inertia) *task.maybe_inertia = inertia;
 }

@@ -28,21 +28,29 @@ struct KMeansArgs {
   T relative = 0, absolute = 0;
 };
 
+// Up to so many dimensions, points are added in turn to sums that lie kSumCopies times: neighbours of one cluster would
+// otherwise wait for each other's sums.
+inline constexpr std::int64_t kFewDims = 4;
+inline constexpr std::int64_t kSumCopies = 4;
+constexpr std::int64_t sum_copies(std::int64_t d) {
+  return d <= kFewDims ? kSumCopies : 1;
+}
+
 // Of the points of one task, by cluster.
 struct KMeansSums {
-  double* sums = nullptr;          // [k][d]: of weight * x
-  double* weights = nullptr;       // [k]
-  std::int64_t* counts = nullptr;  // [k]: points of positive weight
+  double* sums = nullptr;          // [sum_copies][k][d]: of weight * x
+  double* weights = nullptr;       // [sum_copies][k], with weights only
+  std::int64_t* counts = nullptr;  // [sum_copies][k]: points of positive weight
 };
 
 // Points begin … end - 1; every output may be null.
 struct KMeansTask {
   std::int64_t begin = 0, end = 0;
-  bool assigns = true;              // or the labels are there already
-  std::int32_t* labels = nullptr;   // [n]
-  KMeansSums sums = {};             // added to
-  double* distances = nullptr;      // [n]: squared, to the labelled centre
-  double* maybe_inertia = nullptr;  // of these points, weighted
+  bool assigns = true;                // or the labels are there already
+  std::int32_t* labels = nullptr;     // [n]
+  KMeansSums sums = {};               // added to
+  double* maybe_distances = nullptr;  // [n]: squared, to the labelled centre
+  double* maybe_inertia = nullptr;    // of these points, weighted
 };
 
 template <class T>
