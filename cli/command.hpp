@@ -19,6 +19,7 @@ using Action = std::function<int()>;
 void add_attend_command(CLI::App& app, Action& action);
 void add_demo_command(CLI::App& app, Action& action);
 void add_info_command(CLI::App& app, Action& action);
+void add_kmeans_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
 void add_trace_command(CLI::App& app, Action& action);
 void add_verify_command(CLI::App& app, Action& action);

@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   add_demo_command(app, action);
   add_attend_command(app, action);
   add_trace_command(app, action);
+  add_kmeans_command(app, action);
   add_plan_command(app, action);
   add_verify_command(app, action);
   add_info_command(app, action);

@@ -27,8 +27,7 @@ void check_parameters(const KMeansParameters<T>& p) {
   for (const auto& [argument, count] :
        {std::pair{"n_clusters", p.n_clusters}, std::pair{"n_init", p.n_init}, std::pair{"max_iter", p.max_iter}})
     if (count < 1) fail(kName, argument, std::to_string(count) + ", expected at least 1");
-  if (!(p.tol >= 0) || !std::isfinite(p.tol))
-    fail(kName, "tol", std::to_string(p.tol) + ", expected a finite number, at least 0");
+  if (!(p.tol >= 0)) fail(kName, "tol", std::to_string(p.tol) + ", expected a number of at least 0");
   check_threads(kName, p.threads);
 }
 

@@ -12,7 +12,7 @@
 namespace heed::test {
 namespace {
 
-const std::vector<std::string> kCommands{"attend", "demo", "info", "plan", "trace", "verify"};
+const std::vector<std::string> kCommands{"attend", "demo", "info", "kmeans", "plan", "trace", "verify"};
 // Numbers and block characters as on a modern terminal. C.UTF-8 is part of every Debian.
 constexpr const char* kUtf8 = "LC_ALL=C.UTF-8";
 

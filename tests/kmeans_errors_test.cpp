@@ -137,14 +137,14 @@ TYPED_TEST(KMeansErrors, NonFinitePoints_AreRefused) {
 TEST(KMeansRangeErrors, SquaredDistancesBeyondDouble_AreRefused) {
   Tensor<double, 2> x({3, 2}, 1), centers({1, 2});
   x(1, 1) = 1e200;
-  expect_error([&] { kmeans(x.view(), centers.view()); }, "kmeans", "x", {"1e+200"});
-  expect_error([&] { kmeans_seed(x.view(), 2); }, "kmeans_seed", "x", {"1e+200"});
+  expect_error([&] { kmeans(x.view(), centers.view()); }, "kmeans", "x", {"(1, 1)", "overflow"});
+  expect_error([&] { kmeans_seed(x.view(), 2); }, "kmeans_seed", "x", {"(1, 1)", "overflow"});
   KMeans<double> clusters({.n_clusters = 2});
   EXPECT_THROW(clusters.fit(x), Error);
   x(1, 1) = -1e100;
   EXPECT_NO_THROW(kmeans(x.view(), centers.view()));
   centers(0, 0) = -1e180;
-  expect_error([&] { kmeans(x.view(), centers.view()); }, "kmeans", "centers", {"-1e+180"});
+  expect_error([&] { kmeans(x.view(), centers.view()); }, "kmeans", "centers", {"(0, 0)", "overflow"});
 }
 
 TYPED_TEST(KMeansErrors, Weights_MustBeFiniteAndNotNegative) {
