@@ -48,7 +48,9 @@ class KMeansErrors : public testing::Test {
     expect_error([&] { fitted_.predict(x_view_, labels_view); }, "KMeans::predict", "x", parts);
     expect_error([&] { fitted_.transform(x_view_, out_view); }, "KMeans::transform", "x", parts);
     expect_error([&] { fitted_.inertia(x_view_); }, "KMeans::inertia", "x", parts);
-    if (also_fit) EXPECT_THROW(fitted_.fit(x_view_), Error);
+    if (also_fit) {
+      EXPECT_THROW(fitted_.fit(x_view_), Error);
+    }
     expect_untouched(labels, out);
   }
   void expect_untouched(const Tensor<std::int32_t, 1>& labels, const Tensor<T, 2>& out) {

@@ -186,6 +186,18 @@ TYPED_TEST(KMeansTest, RelocatedPoint_IsTheCentreWhateverItsWeight) {
   EXPECT_EQ(labels_of(got.labels), (std::vector<std::int32_t>{0, 1, 1, 1}));
 }
 
+// What a point that is moved away leaves is the mean of the others, even where it outweighed them.
+TYPED_TEST(KMeansTest, RelocatedOutlier_LeavesNoTrace) {
+  const auto far = line<TypeParam>({1, 3, 1e15}, {0, 1e17}, {.max_iter = 1, .empty = EmptyCluster::relocate});
+  EXPECT_EQ(far.centers(0, 0), 2);
+  EXPECT_EQ(far.centers(1, 0), static_cast<TypeParam>(1e15));
+  const auto weights = tensor_of<TypeParam, 1>({3}, {1, 1, 1e20});
+  const auto heavy = line<TypeParam>(
+      {1, 3, 10}, {0, 90}, {.max_iter = 1, .empty = EmptyCluster::relocate, .sample_weights = weights.view()});
+  EXPECT_EQ(heavy.centers(0, 0), 2);
+  EXPECT_EQ(heavy.centers(1, 0), 10);
+}
+
 // Prose case 114.
 TYPED_TEST(KMeansTest, Inertia_IsWeighted) {
   const auto weights = tensor_of<TypeParam, 1>({2}, {1, 3});

@@ -59,7 +59,7 @@ TYPED_TEST(OracleKMeans, Weights_MakeTheMean) {
 TYPED_TEST(OracleKMeans, TwoEmptyClusters_TakeOnePointEach) {
   const auto got = line<TypeParam>({0, 5, 9, 1}, {0, 100, 100}, {.max_iter = 1, .empty = EmptyCluster::relocate});
   EXPECT_EQ(got.relocated, (std::vector<std::int64_t>{2, 1}));
-  EXPECT_EQ(values(got.centers), (std::vector{0.5, 9, 5}));
+  EXPECT_EQ(values(got.centers), (std::vector{0.5, 9.0, 5.0}));
 }
 
 // 9 is farthest, but alone in its cluster; 4 and -4 tie.
