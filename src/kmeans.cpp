@@ -12,17 +12,17 @@ namespace {
 
 constexpr std::string_view kName = "kmeans";
 
-// Gives each empty cluster, in order, the point farthest from its centre. `centers` are those the points chose; the
-// points of the clusters that lose one have their sums changed. Returns the point each cluster took, or -1.
+// Gives each empty cluster, in order, the point farthest from its centre: labels and sums become those with it. Returns
+// the point each cluster took, or -1.
 template <class T>
 std::vector<std::int64_t> relocate(KMeansPass<T>& pass, TensorView<const T, 2> x,
                                    const std::optional<TensorView<const T, 1>>& weights) {
   const std::size_t k = pass.clusters();
   std::vector<std::int64_t> taken(k, -1);
-  if (std::none_of(pass.weights.begin(), pass.weights.begin() + static_cast<std::ptrdiff_t>(k),
-                   [](double weight) { return weight == 0; }))
+  if (std::none_of(pass.counts.begin(), pass.counts.begin() + static_cast<std::ptrdiff_t>(k),
+                   [](std::int64_t count) { return count == 0; }))
     return taken;
-  const std::int64_t n = x.shape[0], d = x.shape[1];
+  const std::int64_t n = x.shape[0];
   std::vector<double> distances(static_cast<std::size_t>(n));
   pass.distances(distances.data());
 
@@ -36,21 +36,19 @@ std::vector<std::int64_t> relocate(KMeansPass<T>& pass, TensorView<const T, 2> x
   };
   std::make_heap(heap.begin(), heap.end(), is_nearer);
   for (std::size_t cluster = 0; cluster < k; ++cluster) {
-    if (pass.weights[cluster] != 0) continue;
+    if (pass.counts[cluster] != 0) continue;
     // A cluster of one may become larger no more, so a point passed over here stays passed over.
     while (!heap.empty() && pass.counts[static_cast<std::size_t>(pass.labels[heap.front()])] == 1)
       std::pop_heap(heap.begin(), heap.end(), is_nearer), heap.pop_back();
     if (heap.empty()) break;
     const std::int64_t point = heap.front();
     std::pop_heap(heap.begin(), heap.end(), is_nearer), heap.pop_back();
-    const auto from = static_cast<std::size_t>(pass.labels[point]);
-    const double weight = weights ? static_cast<double>((*weights)(point)) : 1;
-    for (std::int64_t e = 0; e < d; ++e)
-      pass.sums[from * static_cast<std::size_t>(d) + static_cast<std::size_t>(e)] -=
-          weight * static_cast<double>(x(point, e));
-    pass.weights[from] -= weight, --pass.counts[from];
+    --pass.counts[static_cast<std::size_t>(pass.labels[point])], ++pass.counts[cluster];
+    pass.labels[point] = static_cast<std::int32_t>(cluster);
     taken[cluster] = point;
   }
+  // Taken anew: a point far away, subtracted, would leave its rounding to the others.
+  pass.sum(false);
   return taken;
 }
 
@@ -102,7 +100,7 @@ KMeansResult<T> kmeans_of(TensorView<const T, 2> x, TensorView<const T, 2> cente
   while (result.iterations < options.max_iter && !result.converged) {
     ++result.iterations;
     pass.set_centers(result.centers);
-    pass.assign_and_sum();
+    pass.sum(true);
     const std::vector<std::int64_t> taken = options.empty == EmptyCluster::relocate
                                                 ? relocate(pass, rows, options.sample_weights)
                                                 : std::vector<std::int64_t>(pass.clusters(), -1);

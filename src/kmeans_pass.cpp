@@ -115,13 +115,14 @@ void KMeansPass<T>::run(std::int64_t rows, const Task& task_of) {
 }
 
 template <class T>
-void KMeansPass<T>::assign_and_sum() {
+void KMeansPass<T>::sum(bool assigns) {
   const std::int64_t k = args_.k, values = k * args_.d, copies = kernels::sum_copies(args_.d);
   const std::int64_t parts = steps(n_, sum_rows_) * copies;
   const auto size = [&](std::int64_t each) { return static_cast<std::size_t>(parts * each); };
   sums.assign(size(values), 0), weights.assign(size(k), 0), counts.assign(size(k), 0);
   run(sum_rows_, [&](std::int64_t part) {
     kernels::KMeansTask task;
+    task.assigns = assigns;
     task.sums = {sums.data() + part * copies * values, weights.data() + part * copies * k,
                  counts.data() + part * copies * k};
     return task;

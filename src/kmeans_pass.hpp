@@ -22,9 +22,9 @@ class KMeansPass {
   // Of the labels and sums below.
   void set_centers(const Tensor<T, 2>& centers);
 
-  // labels of all points, and, added up by cluster, their sums.
-  void assign_and_sum();
-  // The sum of weighted squared distances to the labelled centres; labels anew or those that are there.
+  // labels of all points, anew or those that are there, and, added up by cluster, their sums.
+  void sum(bool assigns);
+  // The sum of weighted squared distances to the labelled centres; labels likewise.
   double inertia(bool assigns);
   // distances [n], squared, to the labelled centres.
   void distances(double* out);
