@@ -1,6 +1,7 @@
 """Compares Heed with its peers on the same arrays in one process; scripts/bench-peers makes what it needs."""
 
 import argparse
+import dataclasses
 import datetime
 import json
 import os
@@ -18,6 +19,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy only prepares and checks
 import numpy as np
 
 import participants  # before Heed's library: see there
+import algorithm_peers
+import algorithm_rows
 import heed_library
 import module_rows
 import report
@@ -27,17 +30,18 @@ PAUSE = 0.005  # seconds before each turn; oneTBB's workers spin for about 1 ms 
 PEAK_SECONDS = 0.1  # long enough for a processor to reach its clock, short beside a row
 FEWEST_ROUNDS = 7  # a median of fewer says little
 
-ROWS = rows.ROWS + module_rows.ROWS
-
-NOTES = [
-    "cells: best / median of all rounds; GFLOP/s: an addition or multiplication counted as one, both products, over the "
-    "pairs that are seen, of a module its projections too; GB/s: K and V read once",
+COMMON_NOTES = [
+    "cells: best / median of all rounds; GFLOP/s: an addition or multiplication counted as one",
     "ratio: Heed over the best peer, by best / by median time; peak: fused multiply-adds in registers, for GB/s a streaming "
     "read, measured in this process before and after each row",
     "each round all participants take their turn in random order: one call that wakes its threads and fills the caches, then "
     "one that is timed",
     "threads that wait do not spin: OMP_WAIT_POLICY=passive, session.intra_op.allow_spinning=0, and 5 ms of rest before each "
     "turn for oneTBB, which Heed and OpenVINO share",
+]
+
+ATTENTION_NOTES = [
+    "work: both products over the pairs that are seen, of a module its projections too; where GB/s, K and V read once",
     "layouts: Heed, PyTorch, OpenVINO and ONNX's Attention read the same (batch, heads, len, dim) arrays; MHA and GQA of ONNX "
     "Runtime read (batch, len, heads * dim) copies made beforehand, and the cache of append and decode in place",
     "folded: the heads of a group given as queries of one head, which needs no copy where all of them see the same keys",
@@ -48,6 +52,32 @@ NOTES = [
     f"every output is within {rows.Judge.LARGEST_DIFFERENCE:.0e} of the definition in double precision; under dropout, where "
     "each library draws its own, its scale and the variance of its deviations are those that dropout gives",
 ]
+
+ALGORITHM_NOTES = [
+    "softmax: x read once and the result written once; Heed reads x twice, since a NaN must be found before anything is "
+    "written",
+    "k-means: a whole call of ten iterations from given centres, tol 0; work: the products of points and centres. Heed and "
+    "scikit-learn end with the labels of the last centres, faiss without them",
+    "Adam: a step with all gradients there; parameter, gradient and moments read once, all but the gradient written once; Heed "
+    "reads gradients twice, since a NaN must be found before anything changes",
+    "every result is checked against double precision; for k-means its sum of squared distances, relative",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Rows that are measured together, into one table."""
+
+    stem: str  # of the files
+    rows: list
+    who: object  # module with make_participants, NAMES and versions
+    notes: list
+
+
+GROUPS = {
+    "attention": Group("peers", rows.ROWS + module_rows.ROWS, participants, ATTENTION_NOTES),
+    "algorithms": Group("algorithm_peers", algorithm_rows.ROWS, algorithm_peers, ALGORITHM_NOTES),
+}
 
 
 def check(row, everyone, judge):
@@ -81,9 +111,9 @@ def measure(everyone, seconds):
     return times
 
 
-def measure_row(row, problem, judge, threads, seconds):
+def measure_row(who, row, problem, judge, threads, seconds):
     print(f"{row.name}, {threads} threads", flush=True)
-    everyone = participants.make_participants(problem, row.fold, threads)
+    everyone = who.make_participants(problem, row.fold, threads)
     found, largest_difference = check(row, everyone, judge)
 
     before = heed_library.peak(threads, PEAK_SECONDS)
@@ -117,6 +147,7 @@ def measure_row(row, problem, judge, threads, seconds):
 def parse_arguments():
     processors = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(prog="scripts/bench-peers", description=__doc__)
+    parser.add_argument("--group", choices=GROUPS, default="attention", help="which rows (default: attention)")
     parser.add_argument("--quick", action="store_true", help="small shapes, few rounds: does it work, not how fast")
     parser.add_argument(
         "--threads",
@@ -141,29 +172,30 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     heed_library.load(options.heed)
-    chosen = [row.quick() if options.quick else row for row in ROWS if re.search(options.rows, row.name)]
+    group = GROUPS[options.group]
+    chosen = [row.quick() if options.quick else row for row in group.rows if re.search(options.rows, row.name)]
     if not chosen:
-        names = "; ".join(row.name for row in ROWS)
+        names = "; ".join(row.name for row in group.rows)
         raise SystemExit(f"bench-peers: --rows: no row has {options.rows!r}; there are: {names}")
 
     header = {
         "processor": heed_library.text("processor"),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": " ".join(["scripts/bench-peers", *sys.argv[1:]]),
-        "versions": participants.versions(),
-        "notes": (["quick: small shapes, whatever the names of the rows say"] if options.quick else []) + NOTES,
+        "versions": participants.versions() | group.who.versions(),
+        "notes": (["quick: small shapes, whatever the names of the rows say"] if options.quick else []) + COMMON_NOTES + group.notes,
     }
     results = []
     for row in chosen:
         problem = row.make_problem()
         judge = problem.make_judge()
-        results += [measure_row(row, problem, judge, threads, options.seconds) for threads in options.threads]
+        results += [measure_row(group.who, row, problem, judge, threads, options.seconds) for threads in options.threads]
 
     options.out.mkdir(parents=True, exist_ok=True)
-    full = {"header": header, "participants": participants.NAMES, "results": results}
-    (options.out / "peers.json").write_text(json.dumps(full, indent=1) + "\n")
-    (options.out / "peers.md").write_text(report.markdown(full))
-    print(f"written: {options.out}/peers.md and peers.json")
+    full = {"header": header, "participants": group.who.NAMES, "results": results}
+    (options.out / f"{group.stem}.json").write_text(json.dumps(full, indent=1) + "\n")
+    (options.out / f"{group.stem}.md").write_text(report.markdown(full))
+    print(f"written: {options.out}/{group.stem}.md and .json")
 
 
 main()

@@ -2,27 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <exception>
 #include <heed/heed.hpp>
 #include <memory>
 #include <string>
 
-namespace {
-
-// Runs `body`; returns null, or what it threw, valid until the thread's next call.
-template <class Body>
-const char* error_of(const Body& body) noexcept {
-  thread_local std::string message;
-  try {
-    body();
-    return nullptr;
-  } catch (const std::exception& error) {
-    message = error.what();
-    return message.c_str();
-  }
-}
-
-}  // namespace
+#include "benchmarks/peers/heed_c.hpp"
 
 extern "C" {
 
@@ -77,7 +61,7 @@ extern "C" {
 
 const char* heed_attention(const HeedArray* q, const HeedArray* k, const HeedArray* v, const HeedArray* out,
                            const HeedOptions* options) {
-  return error_of([&] {
+  return heed::bench::error_of([&] {
     heed::attention(input(*q), input(*k), input(*v), output(*out),
                     attention_options(*options, q->shape[2], k->shape[2]));
   });
@@ -85,7 +69,7 @@ const char* heed_attention(const HeedArray* q, const HeedArray* k, const HeedArr
 
 // A cache that holds k and v.
 const char* heed_cache_create(const HeedArray* k, const HeedArray* v, heed::KVCache<float>** cache) {
-  return error_of([&] {
+  return heed::bench::error_of([&] {
     auto made = std::make_unique<heed::KVCache<float>>(heed::KVCacheOptions{
         .batch = k->shape[0], .kv_heads = k->shape[1], .head_dim = k->shape[3], .value_dim = v->shape[3]});
     made->append(input(*k), input(*v));
@@ -95,7 +79,7 @@ const char* heed_cache_create(const HeedArray* k, const HeedArray* v, heed::KVCa
 
 const char* heed_cache_attend(const heed::KVCache<float>* cache, const HeedArray* q, const HeedArray* out,
                               const HeedOptions* options) {
-  return error_of(
+  return heed::bench::error_of(
       [&] { cache->attend(input(*q), output(*out), attention_options(*options, q->shape[2], cache->positions())); });
 }
 
@@ -105,7 +89,7 @@ void heed_cache_destroy(heed::KVCache<float>* cache) {
 
 // A module with a copy of the weights.
 const char* heed_module_create(const HeedWeights* weights, heed::MultiHeadAttention<float>** module) {
-  return error_of([&] {
+  return heed::bench::error_of([&] {
     auto made = std::make_unique<heed::MultiHeadAttention<float>>(
         heed::MultiHeadAttentionOptions{.model_dim = weights->model_dim, .heads = weights->heads});
     const std::array own{made->wq(), made->wk(), made->wv(), made->wo()};
@@ -116,7 +100,7 @@ const char* heed_module_create(const HeedWeights* weights, heed::MultiHeadAttent
 
 const char* heed_module_run(const heed::MultiHeadAttention<float>* module, const HeedTokens* tokens,
                             std::int32_t threads) {
-  return error_of([&] {
+  return heed::bench::error_of([&] {
     const std::array<std::int64_t, 3> shape{tokens->batch, tokens->len, module->options().model_dim};
     module->forward(heed::TensorView<const float, 3>(tokens->x, shape), heed::TensorView<float, 3>(tokens->y, shape),
                     {.threads = threads});
@@ -129,7 +113,7 @@ void heed_module_destroy(heed::MultiHeadAttention<float>* module) {
 
 // Operations and bytes per second; see heed::measure_peak.
 const char* heed_measure_peak(std::int32_t threads, double seconds, double* flops, double* read_bytes) {
-  return error_of([&] {
+  return heed::bench::error_of([&] {
     const heed::Peak peak = heed::measure_peak(threads, seconds);
     *flops = peak.flops;
     *read_bytes = peak.read_bytes;

@@ -5,7 +5,11 @@ import ctypes
 from rows import empty
 
 # What returns text: an error, or what it is asked for.
-FUNCTIONS = ["attention", "cache_create", "cache_attend", "module_create", "module_run", "measure_peak", "processor", "build"]
+FUNCTIONS = [
+    *("attention", "cache_create", "cache_attend", "module_create", "module_run"),
+    *("softmax", "kmeans", "adam_create", "adam_step"),
+    *("measure_peak", "processor", "build"),
+]
 
 _library = None
 
@@ -21,16 +25,20 @@ def text(function):
     return getattr(_library, "heed_" + function)().decode()
 
 
-def _call(function, *arguments):
+def call(function, *arguments):
     error = getattr(_library, "heed_" + function)(*arguments)
     if error:
         raise RuntimeError(error.decode())
 
 
+def release(function, handle):
+    getattr(_library, "heed_" + function)(handle)
+
+
 def peak(threads, seconds):
     """Operations in registers and bytes read from memory, per second."""
     flops, read = ctypes.c_double(), ctypes.c_double()
-    _call("measure_peak", ctypes.c_int32(threads), ctypes.c_double(seconds), ctypes.byref(flops), ctypes.byref(read))
+    call("measure_peak", ctypes.c_int32(threads), ctypes.c_double(seconds), ctypes.byref(flops), ctypes.byref(read))
     return flops.value, read.value
 
 
@@ -67,7 +75,7 @@ class Heed:
         self.arguments = [ctypes.byref(each) for each in (self.q, self.k, self.v, self.to, self.options)]
 
     def run(self):
-        _call("attention", *self.arguments)
+        call("attention", *self.arguments)
 
     def output(self):
         return self.out
@@ -86,14 +94,14 @@ class HeedCache(Heed):
     def __init__(self, problem, threads):
         super().__init__(problem, threads)
         self.cache = ctypes.c_void_p()
-        _call("cache_create", ctypes.byref(self.k), ctypes.byref(self.v), ctypes.byref(self.cache))
+        call("cache_create", ctypes.byref(self.k), ctypes.byref(self.v), ctypes.byref(self.cache))
         self.arguments = [self.cache, *(ctypes.byref(each) for each in (self.q, self.to, self.options))]
 
     def __del__(self):
-        _library.heed_cache_destroy(self.cache)
+        release("cache_destroy", self.cache)
 
     def run(self):
-        _call("cache_attend", *self.arguments)
+        call("cache_attend", *self.arguments)
 
 
 class HeedModule:
@@ -114,15 +122,15 @@ class HeedModule:
         data = [each.ctypes.data for each in (*problem.in_weights, problem.w_out)]
         weights = self.Weights(model_dim, problem.heads, (ctypes.c_void_p * 4)(*data))
         self.module = ctypes.c_void_p()
-        _call("module_create", ctypes.byref(weights), ctypes.byref(self.module))
+        call("module_create", ctypes.byref(weights), ctypes.byref(self.module))
         self.tokens = self.Tokens(problem.x.ctypes.data, self.out.ctypes.data, batch, length)
         self.arguments = [self.module, ctypes.byref(self.tokens), ctypes.c_int32(threads)]
 
     def __del__(self):
-        _library.heed_module_destroy(self.module)
+        release("module_destroy", self.module)
 
     def run(self):
-        _call("module_run", *self.arguments)
+        call("module_run", *self.arguments)
 
     def output(self):
         return self.out

@@ -43,14 +43,14 @@ struct BeamOptions {
 using NextLogProbs = std::function<std::vector<TokenLogProb>(std::span<const Token> prefix)>;
 
 // The best hypotheses, best first; equal scores in ascending order of their tokens. Each step continues all live
-// hypotheses by all that may follow and keeps the `width` best of them by score. With BeamStop::exhaustive the end token
-// competes for the pool instead, and the search goes on while a live hypothesis can still reach a score among the n_best
-// pooled ones: sum / max(len^alpha) over the lengths it may yet have, which is exact because log probabilities are at
-// most 0. Hypotheses that are live at max_steps fill up the result, unfinished. Throws Error for width, max_steps or
-// n_best out of range, a prefix that nothing may follow, the same token twice, and a log probability that is positive or
-// not finite. Deterministic; every sum is taken in double in order of the tokens. Source: Lowerre, "The Harpy speech
-// recognition system", 1976; length penalty as in Wu et al., "Google's neural machine translation system", 2016, with
-// its constant 5 left out.
+// hypotheses by all that may follow and keeps the `width` best of them by score. With BeamStop::exhaustive the end
+// token competes for the pool instead, and the search goes on while a live hypothesis can still reach a score among the
+// n_best pooled ones: sum / max(len^alpha) over the lengths it may yet have, which is exact because log probabilities
+// are at most 0. Hypotheses that are live at max_steps fill up the result, unfinished. Throws Error for width,
+// max_steps or n_best out of range, a prefix that nothing may follow, the same token twice, and a log probability that
+// is positive or not finite. Deterministic; every sum is taken in double in order of the tokens. Source: Lowerre, "The
+// Harpy speech recognition system", 1976; length penalty as in Wu et al., "Google's neural machine translation system",
+// 2016, with its constant 5 left out.
 std::vector<Hypothesis> beam_search(const NextLogProbs& next, const BeamOptions& options);
 
 // The live hypotheses of one step.

@@ -23,7 +23,7 @@ struct KMeansProgress {
 template <class T>
 struct KMeansOptions {
   std::int64_t max_iter = 100;  // at least 1
-  double tol = 1e-8;            // the end is when the largest Euclidean movement of a centre is at most this; at least 0
+  double tol = 1e-8;  // the end is when the largest Euclidean movement of a centre is at most this; at least 0
   EmptyCluster empty = EmptyCluster::keep;
   // (n), finite, at least 0; a point of weight 0 gets a label and changes nothing.
   std::optional<TensorView<const T, 1>> sample_weights = {};
@@ -48,9 +48,9 @@ struct KMeansResult {
 // points, summed in double. Squared distances are sums of squared differences in double; where the fast form
 // |c|^2 / 2 - x c cannot tell two centres apart within its error bound, these decide, so the labels are those of the
 // definition. The bits do not depend on threads or strides, and with fused multiply-add not on the instruction set.
-// Throws Error for no points, no centres or no dimensions, widths that differ, more than 2^31 - 1 points or centres, NaN
-// or infinity, values so far apart that a squared distance overflows double, and options out of range. Source: Lloyd,
-// "Least squares quantization in PCM", 1982.
+// Throws Error for no points, no centres or no dimensions, widths that differ, more than 2^31 - 1 points or centres,
+// NaN or infinity, values so far apart that a squared distance overflows double, and options out of range. Source:
+// Lloyd, "Least squares quantization in PCM", 1982.
 KMeansResult<float> kmeans(TensorView<const float, 2> x, TensorView<const float, 2> centers,
                            const KMeansOptions<float>& options = {});
 KMeansResult<double> kmeans(TensorView<const double, 2> x, TensorView<const double, 2> centers,
@@ -81,7 +81,8 @@ template <class T>
 struct KMeansParameters {
   std::int64_t n_clusters = 8;
   KMeansInit init = KMeansInit::plusplus;
-  std::int64_t n_init = 1;  // runs from different first centres, of which the one of least inertia stays, ties the first
+  std::int64_t n_init =
+      1;  // runs from different first centres, of which the one of least inertia stays, ties the first
   std::int64_t max_iter = 100;
   double tol = 1e-8;
   EmptyCluster empty = EmptyCluster::relocate;

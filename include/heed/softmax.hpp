@@ -18,12 +18,12 @@ struct SoftmaxOptions {
 // For each row x along the axis, m = max_j x_j:
 //   softmax      out_i = exp(x_i - m) / sum_j exp(x_j - m)
 //   log_softmax  out_i = (x_i - m) - log sum_j exp(x_j - m)
-// x and out have one shape, of any rank from 1 on and any strides; out may be x itself (in place) but may not overlap it
-// otherwise. The sum is taken in double, in an order that depends on the length of the row alone, so that its bits
+// x and out have one shape, of any rank from 1 on and any strides; out may be x itself (in place) but may not overlap
+// it otherwise. The sum is taken in double, in an order that depends on the length of the row alone, so that its bits
 // depend on the row and nothing else: not on the axis, strides, other rows, threads, and with fused multiply-add not on
 // the instruction set. Throws Error for rank 0, no elements, an axis out of range, shapes that differ, NaN, +inf, and
-// -inf unless allowed; nothing is then written. Source: Blanchard, Higham, Higham, "Accurately computing the log-sum-exp
-// and softmax functions", 2021.
+// -inf unless allowed; nothing is then written. Source: Blanchard, Higham, Higham, "Accurately computing the
+// log-sum-exp and softmax functions", 2021.
 void softmax(ArrayView<const float> x, ArrayView<float> out, const SoftmaxOptions& options = {});
 void softmax(ArrayView<const double> x, ArrayView<double> out, const SoftmaxOptions& options = {});
 void log_softmax(ArrayView<const float> x, ArrayView<float> out, const SoftmaxOptions& options = {});
