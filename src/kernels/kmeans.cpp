@@ -175,7 +175,8 @@ void margins(const KMeansArgs<T>& a, const T* packed, T* margin) {
 #pragma GCC unroll 8
   for (int j = 0; j < NV; ++j) {
     const Vec<T> reach = hn::Mul(hn::Add(hn::Sqrt(squares[j]), set<T>(a.norm / 2)), set<T>(a.norm));
-    hn::Store(hn::MulAdd(reach, set<T>(a.relative), set<T>(a.absolute)), d, margin + j * kLanes<T>);
+    const Vec<T> own = hn::MulAdd(squares[j], set<T>(a.own), set<T>(a.absolute));
+    hn::Store(hn::MulAdd(reach, set<T>(a.relative), own), d, margin + j * kLanes<T>);
   }
 }
 

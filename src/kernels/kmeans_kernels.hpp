@@ -23,9 +23,10 @@ struct KMeansArgs {
   const T* origin = nullptr;   // [d]
   const T* shifted = nullptr;  // [k / kCenterGroup][d][kCenterGroup]: centers - origin, rounded
   const T* starts = nullptr;   // [k]: -|shifted|^2 / 2, rounded; -inf for a centre that equals an earlier one
-  // Two scores that differ by no more than relative * (|x| + norm / 2) * norm + absolute may be in the wrong order.
+  // Two scores that differ by no more than relative * (|x| + norm / 2) * norm + own * |x|^2 + absolute may be in
+  // another order than the squared distances of the definition.
   T norm = 0;  // of the longest of shifted, rounded up
-  T relative = 0, absolute = 0;
+  T relative = 0, own = 0, absolute = 0;
 };
 
 // Up to so many dimensions, points are added in turn to sums that lie kSumCopies times: neighbours of one cluster would
