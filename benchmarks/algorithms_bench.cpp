@@ -1,0 +1,48 @@
+// Speed of the algorithms around attention. What is measured: *_rows.cpp.
+#include "benchmarks/harness.hpp"
+#include "benchmarks/softmax_rows.hpp"
+
+namespace heed::bench {
+namespace {
+
+void run_softmax(benchmark::State& state, const SoftmaxRow& row, const Setting& setting) {
+  SoftmaxProblem problem(row, setting.threads);
+  report_share(state, measure(state, setting, {[&] { problem.call(); }}), {Limit::memory, problem.bytes()});
+}
+
+// Threads are those of the process.
+void run_beam(benchmark::State& state, const BeamRow& row, const Setting& setting) {
+  const int before = num_threads();
+  set_num_threads(threads_of(setting));
+  BeamProblem problem(row);
+  report_share(state, measure(state, setting, {[&] { problem.call(); }}), {Limit::memory, problem.bytes()});
+  set_num_threads(before);
+}
+
+// Every instruction set, one thread and all.
+template <class Row, class Run>
+void add_all(const std::string& group, const std::vector<Row>& rows, double seconds, const Run& run) {
+  for (const Row& row : rows)
+    for (const Isa one : measured_isas())
+      for (const int threads : measured_threads())
+        add(group + "/" + row.name, "float32", {one, threads, seconds},
+            [row, run](benchmark::State& state, const Setting& setting) { run(state, row, setting); });
+}
+
+void register_rows(double seconds) {
+  add_all("softmax", softmax_rows(), seconds, run_softmax);
+  add_all("beam_search", beam_rows(), seconds, run_beam);
+}
+
+constexpr const char* kMeaning =
+    "softmax: GB/s: x read and out written, once; beam_search: the logits of 8 steps read once, which the search "
+    "copies "
+    "in, too";
+
+}  // namespace
+}  // namespace heed::bench
+
+int main(int argc, char** argv) {
+  using namespace heed::bench;
+  return run_program(argc, argv, {kMeaning, {}, register_rows});
+}
