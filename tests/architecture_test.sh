@@ -58,7 +58,7 @@ rooms() {
   may_include $(sources src/kernels | grep -E "^$table\$") -- "$std" "$promise" "$compute" '<hwy/[a-z_/-]+\.h>'
   may_include $(sources verify) -- "$std" "$promise" "$judge"
   may_include $(sources cli) -- "$std" "$posix" "$promise" "$judge" "$json" '"cli/[a-z_]+\.hpp"' '<CLI/CLI\.hpp>'
-  may_include $(sources benchmarks) -- "$std" "$promise" "$judge" '"benchmarks/[a-z_]+\.hpp"' '<benchmark/benchmark\.h>'
+  may_include $(sources benchmarks) -- "$std" "$promise" "$judge" '"benchmarks/([a-z_]+/)?[a-z_]+\.hpp"' '<benchmark/benchmark\.h>'
   may_include $(sources examples) -- "$std" "$promise"
   sources tests | grep -vE "^$white_box\$" | code | grep -E '# *include +"(\.\./)?src/' | breaks "only white-box tests see src/"
 }
