@@ -156,7 +156,7 @@ std::string seen_on_a_terminal(const std::vector<std::string>& arguments) {
 
 TEST_F(CliKMeans, Progress_IsOneLineOnATerminal) {
   const std::string text = seen_on_a_terminal({"kmeans", path("x.npy"), "--k", "3", "--n-init", "2"});
-  EXPECT_NE(text.find("\rrun 1 of 2, iteration 1, shift "), std::string::npos) << text;
+  EXPECT_NE(text.find("\r\x1b[Krun 1 of 2, iteration 1, shift "), std::string::npos) << text;
   EXPECT_NE(text.find("run 2 of 2, iteration 2, shift 0"), std::string::npos) << text;
   EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   EXPECT_TRUE(text.ends_with("\r\x1b[K")) << "the line is cleared";

@@ -183,19 +183,24 @@ TYPED_TEST(KMeansLabels, CentresAmongThePoints_AreAtDistanceZero) {
   });
 }
 
+// In float64 the distances to two such centres may be one number, or round to two in either order.
 TYPED_TEST(KMeansLabels, CentresOneUlpApart_AreToldApart) {
+  constexpr Ties ties = std::is_same_v<TypeParam, float> ? Ties::exact : Ties::rounded;
   for (const double offset : {0.0, 3.0, 1e4})
-    expect_right_for<TypeParam>(8, [&](Random& random, const Index<3>& nkd) {
-      Points<TypeParam> points =
-          changed(normals<TypeParam>(random, nkd), [&](double value, std::int64_t) { return value + offset; });
-      for (std::int64_t c = 1; c < nkd[1]; ++c) {
-        for (std::int64_t j = 0; j < nkd[2]; ++j) points.centers(c, j) = points.centers(c - 1, j);
-        TypeParam& value = points.centers(c, random.below(nkd[2]));
-        const TypeParam towards = static_cast<TypeParam>(random.chance(50) ? 1e9 : -1e9);
-        value = std::nextafter(value, towards);
-      }
-      return points;
-    });
+    expect_right_for<TypeParam>(
+        8,
+        [&](Random& random, const Index<3>& nkd) {
+          Points<TypeParam> points =
+              changed(normals<TypeParam>(random, nkd), [&](double value, std::int64_t) { return value + offset; });
+          for (std::int64_t c = 1; c < nkd[1]; ++c) {
+            for (std::int64_t j = 0; j < nkd[2]; ++j) points.centers(c, j) = points.centers(c - 1, j);
+            TypeParam& value = points.centers(c, random.below(nkd[2]));
+            const TypeParam towards = static_cast<TypeParam>(random.chance(50) ? 1e9 : -1e9);
+            value = std::nextafter(value, towards);
+          }
+          return points;
+        },
+        60, ties);
 }
 
 TYPED_TEST(KMeansLabels, AnyMagnitude_AsTheDefinition) {

@@ -1,12 +1,12 @@
 // Heed under a C ABI, for Python's ctypes. heed_library.py mirrors the structs.
+#include "benchmarks/peers/heed_c.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <heed/heed.hpp>
 #include <memory>
 #include <string>
-
-#include "benchmarks/peers/heed_c.hpp"
 
 extern "C" {
 

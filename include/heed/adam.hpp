@@ -13,14 +13,15 @@
 namespace heed {
 
 struct AdamOptions {
-  double lr = 1e-3;           // learning rate; finite, at least 0
-  double beta1 = 0.9;         // in [0, 1)
-  double beta2 = 0.999;       // in [0, 1)
-  double eps = 1e-8;          // finite, at least 0
-  double weight_decay = 0;    // finite, at least 0
-  bool decoupled = false;     // false: decay joins the gradient (L2); true: it acts on the parameter before the update (AdamW)
-  bool amsgrad = false;       // divide by the largest v so far
-  bool maximize = false;      // climb: the gradient counts with the other sign
+  double lr = 1e-3;         // learning rate; finite, at least 0
+  double beta1 = 0.9;       // in [0, 1)
+  double beta2 = 0.999;     // in [0, 1)
+  double eps = 1e-8;        // finite, at least 0
+  double weight_decay = 0;  // finite, at least 0
+  bool decoupled =
+      false;  // false: decay joins the gradient (L2); true: it acts on the parameter before the update (AdamW)
+  bool amsgrad = false;   // divide by the largest v so far
+  bool maximize = false;  // climb: the gradient counts with the other sign
 };
 
 // Parameters that share their options. The memory of the parameters is the caller's and must outlive the optimiser;
@@ -34,7 +35,8 @@ struct AdamGroup {
 enum class NonFiniteGradient { refuse, skip };
 
 struct AdamSettings {
-  // Gradients whose norm over all parameters of a step is larger are scaled down to it, before anything else; finite, > 0.
+  // Gradients whose norm over all parameters of a step is larger are scaled down to it, before anything else; finite, >
+  // 0.
   std::optional<double> clip_norm = {};
   // What a NaN or infinity in a gradient does: an Error, or the whole step is left out and reported. Either way nothing
   // changes, in no parameter.
@@ -62,8 +64,8 @@ struct AdamState {
 //   m = beta1 m + (1 - beta1) g                  v = beta2 v + (1 - beta2) g^2          v_max = max(v_max, v)
 //   p = p - lr (m / (1 - beta1^t)) / (sqrt(V / (1 - beta2^t)) + eps)                    V = v, or v_max with amsgrad
 // Coefficients are formed in double and rounded once to T. A moment that falls below the smallest normal number becomes
-// 0. The bits depend on neither threads, strides, nor, with fused multiply-add, the instruction set. Sources: Kingma, Ba,
-// "Adam", 2015; Loshchilov, Hutter, "Decoupled weight decay regularization", 2019; Reddi, Kale, Kumar, "On the
+// 0. The bits depend on neither threads, strides, nor, with fused multiply-add, the instruction set. Sources: Kingma,
+// Ba, "Adam", 2015; Loshchilov, Hutter, "Decoupled weight decay regularization", 2019; Reddi, Kale, Kumar, "On the
 // convergence of Adam and beyond", 2018, whose maximum is taken before the bias is corrected, as PyTorch takes it.
 template <class T>
 class Adam {
