@@ -1,5 +1,6 @@
 // Speed of the algorithms around attention. What is measured: *_rows.cpp.
 #include "benchmarks/harness.hpp"
+#include "benchmarks/kmeans_rows.hpp"
 #include "benchmarks/softmax_rows.hpp"
 
 namespace heed::bench {
@@ -19,6 +20,18 @@ void run_beam(benchmark::State& state, const BeamRow& row, const Setting& settin
   set_num_threads(before);
 }
 
+void run_kmeans_assign(benchmark::State& state, const KMeansRow& row, const Setting& setting) {
+  KMeansProblem problem(row, setting.threads);
+  report_share(state, measure(state, setting, {[&] { problem.assign(); }}), {Limit::arithmetic, problem.flops()});
+}
+
+void run_kmeans(benchmark::State& state, const KMeansRow& row, const Setting& setting) {
+  KMeansProblem problem(row, setting.threads);
+  const Measured measured = measure(state, setting, {[&] { problem.run(); }});
+  report_share(state, measured, {Limit::arithmetic, KMeansProblem::kIterations * problem.flops()});
+  state.counters["iteration_ms"] = measured.timings.front().median * 1e3 / KMeansProblem::kIterations;
+}
+
 // Every instruction set, one thread and all.
 template <class Row, class Run>
 void add_all(const std::string& group, const std::vector<Row>& rows, double seconds, const Run& run) {
@@ -32,17 +45,22 @@ void add_all(const std::string& group, const std::vector<Row>& rows, double seco
 void register_rows(double seconds) {
   add_all("softmax", softmax_rows(), seconds, run_softmax);
   add_all("beam_search", beam_rows(), seconds, run_beam);
+  add_all("kmeans_assign", kmeans_rows(), seconds, run_kmeans_assign);
+  add_all("kmeans", kmeans_rows(), seconds, run_kmeans);
 }
 
 constexpr const char* kMeaning =
     "softmax: GB/s: x read and out written, once; beam_search: the logits of 8 steps read once, which the search "
     "copies "
-    "in, too";
+    "in, too; kmeans: GFLOP/s: 2 n d k per assignment, ten of them and the last labels in a call, a tenth of which is "
+    "iteration_ms";
+
+const std::vector<Column> kColumns = {{"iteration_ms", 14, 2}};
 
 }  // namespace
 }  // namespace heed::bench
 
 int main(int argc, char** argv) {
   using namespace heed::bench;
-  return run_program(argc, argv, {kMeaning, {}, register_rows});
+  return run_program(argc, argv, {kMeaning, kColumns, register_rows});
 }

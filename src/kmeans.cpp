@@ -76,8 +76,9 @@ double update(const KMeansPass<T>& pass, TensorView<const T, 2> x, const std::ve
 
 template <class T>
 KMeansResult<T> kmeans_of(TensorView<const T, 2> x, TensorView<const T, 2> centers, const KMeansOptions<T>& options) {
-  check_kmeans_points(kName, "x", x);
-  check_kmeans_points(kName, "centers", centers);
+  const int threads = check_threads(kName, options.threads);
+  check_kmeans_points(kName, "x", x, threads);
+  check_kmeans_points(kName, "centers", centers, threads);
   if (centers.shape[1] != x.shape[1])
     fail(kName, "centers",
          "width " + std::to_string(centers.shape[1]) + " is not that of x, " + std::to_string(x.shape[1]));
@@ -85,7 +86,6 @@ KMeansResult<T> kmeans_of(TensorView<const T, 2> x, TensorView<const T, 2> cente
   if (options.max_iter < 1)
     fail(kName, "max_iter", std::to_string(options.max_iter) + " iterations, at least 1 is needed");
   if (!(options.tol >= 0)) fail(kName, "tol", std::to_string(options.tol) + ", a number of at least 0 is needed");
-  const int threads = check_threads(kName, options.threads);
 
   KMeansResult<T> result;
   result.centers = Tensor<T, 2>(centers.shape);

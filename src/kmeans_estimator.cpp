@@ -7,6 +7,7 @@
 
 #include "src/attention_plan.hpp"
 #include "src/check.hpp"
+#include "src/kmeans_pass.hpp"
 #include "src/kmeans_run.hpp"
 #include "src/parallel.hpp"
 #include "src/worker_memory.hpp"
@@ -33,9 +34,9 @@ void check_parameters(const KMeansParameters<T>& p) {
 
 // New points, to be compared with these centres.
 template <class T>
-void check_points(std::string_view function, TensorView<const T, 2> x, const Tensor<T, 2>& centers) {
+void check_points(std::string_view function, TensorView<const T, 2> x, const Tensor<T, 2>& centers, int threads) {
   if (centers.size() == 0) fail(function, "x", "there are no centers yet, fit or give them first");
-  check_kmeans_points(function, "x", x);
+  check_kmeans_points(function, "x", x, threads);
   if (x.shape[1] != centers.shape()[1])
     fail(function, "x",
          std::to_string(x.shape[1]) + " dimensions, expected the " + std::to_string(centers.shape()[1]) +
@@ -51,7 +52,7 @@ KMeans<T>::KMeans(const KMeansParameters<T>& parameters) : parameters_(parameter
 
 template <class T>
 KMeans<T>::KMeans(const KMeansParameters<T>& parameters, TensorView<const T, 2> centers) : KMeans(parameters) {
-  check_kmeans_points(kName, "centers", centers);
+  check_kmeans_points(kName, "centers", centers, check_threads(kName, parameters.threads));
   centers_ = Tensor<T, 2>(centers.shape);
   for (std::int64_t c = 0; c < centers.shape[0]; ++c)
     for (std::int64_t j = 0; j < centers.shape[1]; ++j) centers_(c, j) = centers(c, j);
@@ -97,23 +98,27 @@ const KMeansResult<T>& KMeans<T>::result() const {
 template <class T>
 void KMeans<T>::predict(TensorView<const T, 2> x, TensorView<std::int32_t, 1> labels) const {
   constexpr std::string_view name = "KMeans::predict";
-  check_points(name, x, centers_);
+  const int threads = check_threads(name, parameters_.threads);
+  check_points(name, x, centers_, threads);
   check_shape(name, "labels", labels, {x.shape[0]}, "(n)");
   check_overlap(name, {{"x", x}}, {{"labels", labels}});
   Tensor<T, 2> copy;
   std::vector<std::int32_t> dense(static_cast<std::size_t>(x.shape[0]));
-  assign_labels(dense_rows(x, copy), centers_, dense.data(), {}, check_threads(name, parameters_.threads));
+  KMeansPass<T> pass(dense_rows(x, copy), {}, centers_.shape()[0], threads);
+  pass.labels = dense.data();
+  pass.set_centers(centers_);
+  pass.assign();
   for (std::int64_t i = 0; i < x.shape[0]; ++i) labels(i) = dense[static_cast<std::size_t>(i)];
 }
 
 template <class T>
 void KMeans<T>::transform(TensorView<const T, 2> x, TensorView<T, 2> out) const {
   constexpr std::string_view name = "KMeans::transform";
-  check_points(name, x, centers_);
+  const int threads = check_threads(name, parameters_.threads);
+  check_points(name, x, centers_, threads);
   const std::int64_t n = x.shape[0], d = x.shape[1], k = centers_.shape()[0];
   check_shape(name, "out", out, {n, k}, "(n, k)");
   check_overlap(name, {{"x", x}}, {{"out", out}});
-  const int threads = check_threads(name, parameters_.threads);
   Tensor<T, 2> copy;
   const TensorView<const T, 2> rows = dense_rows(x, copy);
   const double operations =
@@ -126,7 +131,7 @@ void KMeans<T>::transform(TensorView<const T, 2> x, TensorView<T, 2> out) const 
     const std::int64_t first = block * kBlock, count = std::min(n - first, kBlock);
     const TensorView<const T, 2> part(rows.data + first * rows.strides[0], {count, d}, rows.strides);
     for (std::int64_t c = 0; c < k; ++c) {
-      squared_distances(part, centers_.data() + c * d, squares, 1);
+      squared_distances(part, centers_.data() + c * d, squares);
       for (std::int64_t i = 0; i < count; ++i) out(first + i, c) = static_cast<T>(std::sqrt(squares[i]));
     }
   });
@@ -135,12 +140,15 @@ void KMeans<T>::transform(TensorView<const T, 2> x, TensorView<T, 2> out) const 
 template <class T>
 double KMeans<T>::inertia(TensorView<const T, 2> x, std::optional<TensorView<const T, 1>> sample_weights) const {
   constexpr std::string_view name = "KMeans::inertia";
-  check_points(name, x, centers_);
+  const int threads = check_threads(name, parameters_.threads);
+  check_points(name, x, centers_, threads);
   check_kmeans_weights(name, sample_weights, x.shape[0]);
   Tensor<T, 2> copy;
   std::vector<std::int32_t> labels(static_cast<std::size_t>(x.shape[0]));
-  return assign_labels(dense_rows(x, copy), centers_, labels.data(), sample_weights,
-                       check_threads(name, parameters_.threads));
+  KMeansPass<T> pass(dense_rows(x, copy), sample_weights, centers_.shape()[0], threads);
+  pass.labels = labels.data();
+  pass.set_centers(centers_);
+  return pass.inertia(true);
 }
 
 template class KMeans<float>;

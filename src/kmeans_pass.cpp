@@ -145,6 +145,11 @@ void KMeansPass<T>::sum(bool assigns) {
 }
 
 template <class T>
+void KMeansPass<T>::assign() {
+  run(kTaskRows, [](std::int64_t) { return kernels::KMeansTask{}; });
+}
+
+template <class T>
 double KMeansPass<T>::inertia(bool assigns) {
   std::vector<double> parts(static_cast<std::size_t>(steps(n_, kTaskRows)));
   run(kTaskRows, [&](std::int64_t part) {

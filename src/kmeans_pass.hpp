@@ -22,6 +22,8 @@ class KMeansPass {
   // Of the labels and sums below.
   void set_centers(const Tensor<T, 2>& centers);
 
+  // labels of all points.
+  void assign();
   // labels of all points, anew or those that are there, and, added up by cluster, their sums.
   void sum(bool assigns);
   // The sum of weighted squared distances to the labelled centres; labels likewise.

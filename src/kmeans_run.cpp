@@ -1,5 +1,6 @@
 #include "src/kmeans_run.hpp"
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -7,7 +8,6 @@
 
 #include "src/active_kernels.hpp"
 #include "src/check.hpp"
-#include "src/kmeans_pass.hpp"
 #include "src/parallel.hpp"
 
 namespace heed {
@@ -15,21 +15,41 @@ namespace {
 
 constexpr std::int64_t kTaskRows = 1024;  // of one task: enough that handing it out costs nothing
 
-// The largest magnitude in a row; a NaN counts as more than infinity.
+// The largest magnitude of `count` neighbours; a NaN counts as more than infinity.
 template <class T>
-T largest(const TensorView<const T, 2>& x, std::int64_t i) {
+T largest(const T* x, std::int64_t count, std::int64_t stride) {
   // As integers magnitudes have the order of their values, with NaN on top, and a compiler makes vectors of it.
   using Bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  constexpr Bits magnitude = std::numeric_limits<Bits>::max();
   Bits top = 0;
-  for (std::int64_t e = 0; e < x.shape[1]; ++e)
-    top = std::max(top, std::bit_cast<Bits>(x(i, e)) & std::numeric_limits<Bits>::max());
+  if (stride == 1)
+    for (std::int64_t i = 0; i < count; ++i) top = std::max(top, std::bit_cast<Bits>(x[i]) & magnitude);
+  else
+    for (std::int64_t i = 0; i < count; ++i) top = std::max(top, std::bit_cast<Bits>(x[i * stride]) & magnitude);
   return std::bit_cast<T>(top);
+}
+
+// Whether no element is a NaN or larger in magnitude.
+template <class T>
+bool all_within(const TensorView<const T, 2>& x, double limit, int threads) {
+  const auto [n, d] = x.shape;
+  const bool is_dense = x.strides[0] == d && x.strides[1] == 1;
+  const std::int64_t tasks = (n + kTaskRows - 1) / kTaskRows;
+  std::atomic<bool> within{true};
+  run_tasks(static_cast<int>(std::min<std::int64_t>(threads, tasks)), tasks, [&](int, std::int64_t task) {
+    const std::int64_t begin = task * kTaskRows, end = std::min(begin + kTaskRows, n);
+    // Rows without gaps are as good as one.
+    const std::int64_t step = is_dense ? end - begin : 1;
+    for (std::int64_t i = begin; i < end; i += step)
+      if (!(static_cast<double>(largest(&x(i, 0), step * d, x.strides[1])) <= limit)) within = false;
+  });
+  return within;
 }
 
 }  // namespace
 
 template <class T>
-void check_kmeans_points(std::string_view function, std::string_view argument, TensorView<const T, 2> x) {
+void check_kmeans_points(std::string_view function, std::string_view argument, TensorView<const T, 2> x, int threads) {
   check_view(function, argument, x);
   const AnyView any(x);
   const bool is_points = argument == "x";
@@ -42,17 +62,16 @@ void check_kmeans_points(std::string_view function, std::string_view argument, T
     fail(function, argument, std::to_string(x.shape[0]) + " rows, at most " + std::to_string(most) + " are possible");
   // So that (a - b)^2 summed over all dimensions stays finite in double.
   const double limit = std::sqrt(std::numeric_limits<double>::max() / 4 / static_cast<double>(x.shape[1])) * (1 - 1e-9);
-  for (std::int64_t i = 0; i < x.shape[0]; ++i) {
-    if (static_cast<double>(largest(x, i)) <= limit) continue;
+  if (all_within(x, limit, threads)) return;
+  for (std::int64_t i = 0; i < x.shape[0]; ++i)
     for (std::int64_t e = 0; e < x.shape[1]; ++e) {
       const double value = static_cast<double>(x(i, e));
+      if (std::fabs(value) <= limit) continue;
       const std::string at = " at (" + std::to_string(i) + ", " + std::to_string(e) + ")";
       if (!std::isfinite(value))
         fail(function, argument, (std::isnan(value) ? "NaN" : "infinity") + at + ", finite numbers are needed");
-      if (std::fabs(value) > limit)
-        fail(function, argument, "a value above 1e153" + at + ", whose squared distances could overflow");
+      fail(function, argument, "a value above 1e153" + at + ", whose squared distances could overflow");
     }
-  }
 }
 
 template <class T>
@@ -76,31 +95,15 @@ TensorView<const T, 2> dense_rows(TensorView<const T, 2> x, Tensor<T, 2>& copy) 
 }
 
 template <class T>
-void squared_distances(TensorView<const T, 2> x, const T* center, double* out, int threads) {
-  const auto& kernels = active_kernels().of<T>().kmeans;
-  const std::int64_t n = x.shape[0], tasks = (n + kTaskRows - 1) / kTaskRows;
-  run_tasks(static_cast<int>(std::min<std::int64_t>(threads, tasks)), tasks, [&](int, std::int64_t task) {
-    const std::int64_t begin = task * kTaskRows, count = std::min(kTaskRows, n - begin);
-    kernels.distances(x.data + begin * x.strides[0], x.strides[0], count, x.shape[1], center, out + begin);
-  });
-}
-
-template <class T>
-double assign_labels(TensorView<const T, 2> x, const Tensor<T, 2>& centers, std::int32_t* labels,
-                     const std::optional<TensorView<const T, 1>>& weights, int threads) {
-  KMeansPass<T> pass(x, weights, centers.shape()[0], threads);
-  pass.labels = labels;
-  pass.set_centers(centers);
-  return pass.inertia(true);
+void squared_distances(TensorView<const T, 2> x, const T* center, double* out) {
+  active_kernels().of<T>().kmeans.distances(x.data, x.strides[0], x.shape[0], x.shape[1], center, out);
 }
 
 #define HEED_INSTANTIATE(T)                                                                                         \
-  template void check_kmeans_points(std::string_view, std::string_view, TensorView<const T, 2>);                    \
+  template void check_kmeans_points(std::string_view, std::string_view, TensorView<const T, 2>, int);               \
   template void check_kmeans_weights(std::string_view, const std::optional<TensorView<const T, 1>>&, std::int64_t); \
   template TensorView<const T, 2> dense_rows(TensorView<const T, 2>, Tensor<T, 2>&);                                \
-  template void squared_distances(TensorView<const T, 2>, const T*, double*, int);                                  \
-  template double assign_labels(TensorView<const T, 2>, const Tensor<T, 2>&, std::int32_t*,                         \
-                                const std::optional<TensorView<const T, 1>>&, int);
+  template void squared_distances(TensorView<const T, 2>, const T*, double*);
 HEED_INSTANTIATE(float)
 HEED_INSTANTIATE(double)
 #undef HEED_INSTANTIATE

@@ -10,7 +10,7 @@ namespace heed {
 // No element, NaN, infinity or magnitude at which a squared distance could overflow passes; nor more than 2^31 - 1
 // rows.
 template <class T>
-void check_kmeans_points(std::string_view function, std::string_view argument, TensorView<const T, 2> x);
+void check_kmeans_points(std::string_view function, std::string_view argument, TensorView<const T, 2> x, int threads);
 template <class T>
 void check_kmeans_weights(std::string_view function, const std::optional<TensorView<const T, 1>>& weights,
                           std::int64_t n);
@@ -22,12 +22,6 @@ TensorView<const T, 2> dense_rows(TensorView<const T, 2> x, Tensor<T, 2>& copy);
 // Squared distances of each row of x (n, d), rows contiguous, to `center` (d): the one definition of distance, in
 // double, 8 partial sums by dimension % 8.   out [n]
 template <class T>
-void squared_distances(TensorView<const T, 2> x, const T* center, double* out, int threads);
-
-// labels [n] of the nearest of `centers` (k, d), dense; returns the sum of weighted squared distances to them. Rows of
-// x are contiguous. Everything is checked already.
-template <class T>
-double assign_labels(TensorView<const T, 2> x, const Tensor<T, 2>& centers, std::int32_t* labels,
-                     const std::optional<TensorView<const T, 1>>& weights, int threads);
+void squared_distances(TensorView<const T, 2> x, const T* center, double* out);
 
 }  // namespace heed

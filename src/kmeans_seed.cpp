@@ -147,7 +147,7 @@ class Seeder {
       const TensorView<const T, 2> rows(x_.data + first * x_.strides[0], {end_of(block) - first, d}, x_.strides);
       for (std::int64_t c = 0; c < count; ++c) {
         double* const factors = factors_of_.data() + c * n_;
-        squared_distances(rows, x_.data + points[at(c)] * x_.strides[0], factors + first, 1);
+        squared_distances(rows, x_.data + points[at(c)] * x_.strides[0], factors + first);
         double sum = 0;
         for (std::int64_t i = first; i < end_of(block); ++i) {
           factors[i] = std::min(factors_[at(i)], factors[i]);
@@ -184,7 +184,8 @@ class Seeder {
 
 template <class T>
 Tensor<T, 2> seed_of(TensorView<const T, 2> x, std::int64_t k, const KMeansSeeding<T>& seeding) {
-  check_kmeans_points(kName, "x", x);
+  const int threads = check_threads(kName, seeding.threads);
+  check_kmeans_points(kName, "x", x, threads);
   const std::int64_t n = x.shape[0];
   check_kmeans_weights(kName, seeding.sample_weights, n);
   if (k < 1) fail(kName, "k", std::to_string(k) + " clusters, expected at least 1");
@@ -197,7 +198,6 @@ Tensor<T, 2> seed_of(TensorView<const T, 2> x, std::int64_t k, const KMeansSeedi
     fail(kName, "k",
          std::to_string(k) + " clusters are more than the " + std::to_string(candidates) +
              (seeding.sample_weights ? " points of positive weight" : " points"));
-  const int threads = check_threads(kName, seeding.threads);
   Tensor<T, 2> copy;
   Seeder<T> seeder(dense_rows(x, copy), k, seeding, threads);
   return seeding.init == KMeansInit::random ? seeder.random() : seeder.plusplus();
