@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kTaskRows = 1024;
 // Sums are taken of so many points per centre at least, or joining the sums of all tasks would cost as much as taking
 // them.
-constexpr std::int64_t kRowsPerCenter = 4;
+constexpr std::int64_t kRowsPerCenter = 16;
 // The most tasks with sums of their own, and the most bytes of these. Fixed: the bits of the sums depend on the tasks,
 // and so must not depend on threads.
 constexpr std::int64_t kMostSums = 64;
@@ -45,7 +45,7 @@ KMeansPass<T>::KMeansPass(TensorView<const T, 2> x, const std::optional<TensorVi
       threads_(threads),
       sum_rows_(rows_per_sum(x.shape[0], k, x.shape[1])),
       origin_(static_cast<std::size_t>(x.shape[1])),
-      starts_(static_cast<std::size_t>(k)),
+      starts_(static_cast<std::size_t>(steps(k, kernels::kCenterGroup) * kernels::kCenterGroup)),
       shifted_(static_cast<std::size_t>(steps(k, kernels::kCenterGroup) * kernels::kCenterGroup * x.shape[1])) {
   args_.x = x.data, args_.x_stride = x.strides[0];
   if (point_weights) args_.maybe_weights = point_weights->data, args_.weights_stride = point_weights->strides[0];

@@ -31,7 +31,7 @@ class KMeansPass {
   // distances [n], squared, to the labelled centres.
   void distances(double* out);
 
-  std::size_t clusters() const { return starts_.size(); }
+  std::size_t clusters() const { return static_cast<std::size_t>(args_.k); }
 
   std::int32_t* labels = nullptr;    // [n], the caller's
   std::vector<double> sums;          // [k][d]

@@ -67,17 +67,6 @@ void distances(const T* x, std::int64_t x_stride, std::int64_t n, std::int64_t d
   for (std::int64_t i = 0; i < n; ++i) out[i] = squared_distance(x + i * x_stride, center, d);
 }
 
-template <class T>
-std::int32_t nearest_by_definition(const KMeansArgs<T>& a, const T* x) {
-  std::int64_t best = 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::int64_t j = 0; j < a.k; ++j) {
-    const double distance = squared_distance(x, a.centers + j * a.d, a.d);
-    if (distance < least) least = distance, best = j;
-  }
-  return static_cast<std::int32_t>(best);
-}
-
 // ---- Scores, the fast form
 
 template <class T>
@@ -180,6 +169,45 @@ void margins(const KMeansArgs<T>& a, const T* packed, T* margin) {
   }
 }
 
+// The label of one point whose two best scores are too close to tell, or not finite: of the centres whose scores are
+// within the margin the definition decides. Their scores are formed again, by the same chains.
+//   point [d]   lane: the same relative to the origin, elements kRowStride apart
+template <class T>
+HWY_NOINLINE std::int32_t nearest_of_close(const KMeansArgs<T>& a, const T* point, const T* lane, T threshold) {
+  const hn::CappedTag<T, static_cast<std::size_t>(kCenterGroup)> d;
+  constexpr int kWidth = static_cast<int>(hn::MaxLanes(d)), kParts = static_cast<int>(kCenterGroup) / kWidth;
+  constexpr int kGroups = 4;  // so that no chain waits for itself
+  std::int64_t nearest = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int64_t first = 0; first < a.k; first += kGroups * kCenterGroup) {
+    const std::int64_t last_group = (a.k - 1) / kCenterGroup * kCenterGroup;
+    hn::Vec<decltype(d)> acc[kGroups * kParts];
+    const T* centers[kGroups];
+    HWY_ALIGN T scores[kGroups * kCenterGroup];
+    for (int g = 0; g < kGroups; ++g) {
+      const std::int64_t group = std::min(first + g * kCenterGroup, last_group);
+      centers[g] = a.shifted + group * a.d;
+      for (int p = 0; p < kParts; ++p) acc[g * kParts + p] = hn::LoadU(d, a.starts + group + p * kWidth);
+    }
+    for (std::int64_t e = 0; e < a.d; ++e) {
+      const auto x = hn::Set(d, lane[e * kRowStride]);
+#pragma GCC unroll 8
+      for (int g = 0; g < kGroups; ++g)
+#pragma GCC unroll 8
+        for (int p = 0; p < kParts; ++p)
+          acc[g * kParts + p] =
+              hn::MulAdd(hn::LoadU(d, centers[g] + e * kCenterGroup + p * kWidth), x, acc[g * kParts + p]);
+    }
+    for (int v = 0; v < kGroups * kParts; ++v) hn::StoreU(acc[v], d, scores + v * kWidth);
+    for (int n = 0; n < kGroups * kCenterGroup && first + n < a.k; ++n) {
+      if (scores[n] < threshold) continue;  // not so with a NaN
+      const double distance = squared_distance(point, a.centers + (first + n) * a.d, a.d);
+      if (distance < least) least = distance, nearest = first + n;
+    }
+  }
+  return static_cast<std::int32_t>(nearest);
+}
+
 // The labels of up to kUsualRows points, while the `fetched` rows behind them come near. Where the two best scores are
 // too close to tell, or not finite, the definition decides.
 template <class T>
@@ -229,7 +257,7 @@ void label_points(const KMeansArgs<T>& a, const T* x, int rows, int fetched, T* 
   }
   for (int r = 0; r < rows; ++r) labels[r] = static_cast<std::int32_t>(leaders.index[r]);
   for (int r = 0; !all_clear && r < rows; ++r)
-    if (!is_clear(r)) labels[r] = nearest_by_definition(a, points[r]);
+    if (!is_clear(r)) labels[r] = nearest_of_close(a, points[r], packed + r, leaders.best[r] - margin[r]);
 }
 
 // ---- Sums

@@ -22,7 +22,8 @@ struct KMeansArgs {
 
   const T* origin = nullptr;   // [d]
   const T* shifted = nullptr;  // [k / kCenterGroup][d][kCenterGroup]: centers - origin, rounded
-  const T* starts = nullptr;   // [k]: -|shifted|^2 / 2, rounded; -inf for a centre that equals an earlier one
+  const T* starts =
+      nullptr;  // [k], in whole groups: -|shifted|^2 / 2, rounded; -inf for a centre that equals an earlier one
   // Two scores that differ by no more than relative * (|x| + norm / 2) * norm + own * |x|^2 + absolute may be in
   // another order than the squared distances of the definition.
   T norm = 0;  // of the longest of shifted, rounded up
