@@ -3,6 +3,7 @@
 #include <cmath>
 #include <heed/softmax.hpp>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "src/active_kernels.hpp"
@@ -94,7 +95,7 @@ class Run {
   // Whether all elements are admitted; otherwise nothing more may be called.
   bool maxima() {
     std::atomic<bool> fine{true};
-    each_block([&](const auto& block, const auto& workspace) {
+    each_block(Order::forwards, [&](const auto& block, const auto& workspace) {
       if (!kernels_.maxima(rows_.args, block, workspace)) fine.store(false, std::memory_order_relaxed);
     });
     join(maxima_, [](T& most, T one) { most = std::max(most, one); });
@@ -103,22 +104,30 @@ class Run {
 
   void write() {
     if (plan_.chunks == 1) {
-      each_block([&](const auto& block, const auto& workspace) { kernels_.rows(rows_.args, block, workspace); });
+      each_block(Order::backwards,
+                 [&](const auto& block, const auto& workspace) { kernels_.rows(rows_.args, block, workspace); });
       return;
     }
-    each_block([&](const auto& block, const auto& workspace) { kernels_.sums(rows_.args, block, workspace); });
+    each_block(Order::backwards,
+               [&](const auto& block, const auto& workspace) { kernels_.sums(rows_.args, block, workspace); });
     join(sums_, [](double& sum, double one) { sum += one; });
-    each_block([&](const auto& block, const auto& workspace) { kernels_.quotients(rows_.args, block, workspace); });
+    each_block(Order::forwards,
+               [&](const auto& block, const auto& workspace) { kernels_.quotients(rows_.args, block, workspace); });
   }
 
  private:
-  static constexpr std::int64_t kPerDouble = sizeof(double) / sizeof(T);
+  static constexpr std::int64_t kPerDouble = std::is_same_v<T, float> ? 2 : 1;
 
   std::size_t elements() const { return static_cast<std::size_t>(rows_.all() * plan_.chunks); }
 
+  // Every pass begins where the one before ended: what was read last is still in the caches.
+  enum class Order { forwards, backwards };
+
   template <class Body>
-  void each_block(const Body& body) {
-    run_tasks(plan_.workers, plan_.tasks(), [&](int worker, std::int64_t task) {
+  void each_block(Order order, const Body& body) {
+    const std::int64_t tasks = plan_.tasks();
+    run_tasks(plan_.workers, tasks, [&](int worker, std::int64_t number) {
+      const std::int64_t task = order == Order::forwards ? number : tasks - 1 - number;
       T* const memory = memory_.of(worker);
       const kernels::SoftmaxWorkspace<T> workspace{reinterpret_cast<double*>(memory), memory + plan_.sums * kPerDouble,
                                                    memory + plan_.sums * kPerDouble + plan_.kept};
@@ -173,16 +182,16 @@ void softmax_of(std::string_view name, const ArrayView<const T>& x, const ArrayV
 
 }  // namespace
 
-void softmax(ArrayView<const float> x, ArrayView<float> out, const SoftmaxOptions& options) {
+void softmax(const ArrayView<const float>& x, const ArrayView<float>& out, const SoftmaxOptions& options) {
   softmax_of("softmax", x, out, options, false);
 }
-void softmax(ArrayView<const double> x, ArrayView<double> out, const SoftmaxOptions& options) {
+void softmax(const ArrayView<const double>& x, const ArrayView<double>& out, const SoftmaxOptions& options) {
   softmax_of("softmax", x, out, options, false);
 }
-void log_softmax(ArrayView<const float> x, ArrayView<float> out, const SoftmaxOptions& options) {
+void log_softmax(const ArrayView<const float>& x, const ArrayView<float>& out, const SoftmaxOptions& options) {
   softmax_of("log_softmax", x, out, options, true);
 }
-void log_softmax(ArrayView<const double> x, ArrayView<double> out, const SoftmaxOptions& options) {
+void log_softmax(const ArrayView<const double>& x, const ArrayView<double>& out, const SoftmaxOptions& options) {
   softmax_of("log_softmax", x, out, options, true);
 }
 

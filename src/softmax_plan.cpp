@@ -17,6 +17,8 @@ constexpr std::int64_t kTaskElements = 16384;
 constexpr std::int64_t kTasksPerWorker = 4;
 // Rows side by side that are worth to be lanes: a vector of the widest target, in float.
 constexpr std::int64_t kLeastLanes = 16;
+// Elements of a vector of the widest target, in float.
+constexpr std::int64_t kStep = 16;
 // Bytes of an output that is written past the caches: more than they hold, so that storing into them would only fetch
 // it and push out what is there.
 constexpr std::int64_t kStreamedBytes = std::int64_t{32} << 20;
@@ -105,9 +107,12 @@ SoftmaxPlan plan_softmax(const std::vector<std::int64_t>& shape, const std::vect
   if (plan.tasks() < worth) plan.chunks = steps(size, kSoftmaxChunk);
   plan.workers = static_cast<int>(std::min(worth, plan.tasks()));
 
-  if (is_across) plan.sums = 17 * kSoftmaxColumns;
-  if (!logarithm) plan.kept = kernels::kSoftmaxKept;
-  if (r.args.form == SoftmaxForm::copied) plan.copied = kernels::kSoftmaxCopied;
+  if (is_across) plan.sums = (1 + kernels::kSoftmaxParts) * kSoftmaxColumns;
+  // In whole vectors and lines.
+  const std::int64_t row = is_across ? size * kSoftmaxColumns : steps(size, kStep) * kStep;
+  if (!logarithm && row <= kernels::kSoftmaxKept) plan.kept = row;
+  if (r.args.form == SoftmaxForm::copied)
+    plan.copied = std::min(kernels::kSoftmaxCopied, kernels::kSoftmaxCopiedRows * row);
   return plan;
 }
 

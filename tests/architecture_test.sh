@@ -10,7 +10,7 @@ readonly refused_lines=800 # longer ones are refused
 readonly file_bytes=$((4 * 1024 * 1024)) all_bytes=$((12 * 1024 * 1024))
 
 # Tests that look inside src/: of what decides too much to be seen only from outside.
-readonly white_box='tests/(attention_chunks|attention_plan|linear|math|parallel|weighted_draw)_test\.cpp'
+readonly white_box='tests/(attention_chunks|attention_plan|linear|math|parallel|softmax_plan|weighted_draw)_test\.cpp'
 # Definitions that plan, kernels and trace share, so that they cannot disagree: plain inline code.
 readonly shared='"src/(philox|visibility)\.hpp"'
 # The table of kernels: where src/ reaches them. Not compiled per instruction set, so it may hold a vector.

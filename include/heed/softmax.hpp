@@ -24,9 +24,9 @@ struct SoftmaxOptions {
 // the instruction set. Throws Error for rank 0, no elements, an axis out of range, shapes that differ, NaN, +inf, and
 // -inf unless allowed; nothing is then written. Source: Blanchard, Higham, Higham, "Accurately computing the
 // log-sum-exp and softmax functions", 2021.
-void softmax(ArrayView<const float> x, ArrayView<float> out, const SoftmaxOptions& options = {});
-void softmax(ArrayView<const double> x, ArrayView<double> out, const SoftmaxOptions& options = {});
-void log_softmax(ArrayView<const float> x, ArrayView<float> out, const SoftmaxOptions& options = {});
-void log_softmax(ArrayView<const double> x, ArrayView<double> out, const SoftmaxOptions& options = {});
+void softmax(const ArrayView<const float>& x, const ArrayView<float>& out, const SoftmaxOptions& options = {});
+void softmax(const ArrayView<const double>& x, const ArrayView<double>& out, const SoftmaxOptions& options = {});
+void log_softmax(const ArrayView<const float>& x, const ArrayView<float>& out, const SoftmaxOptions& options = {});
+void log_softmax(const ArrayView<const double>& x, const ArrayView<double>& out, const SoftmaxOptions& options = {});
 
 }  // namespace heed

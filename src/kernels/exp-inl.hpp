@@ -39,7 +39,7 @@ constexpr double reciprocal_factorial(int n) {
 }
 
 // x -> e^x of N vectors for x <= 0, which is not NaN: exactly 1 at 0, exactly 0 below Exp::lowest and at -inf, nothing
-// subnormal. At most 1 ulp off.
+// subnormal. At most 1.1 ulp off.
 template <class T, int N>
 HWY_INLINE void exp(Vec<T> (&x)[N]) {
   constexpr int shift = Exp2<T>::shift, terms = Exp<T>::terms;
@@ -112,7 +112,7 @@ HWY_INLINE Vec<T> narrow(const Vec<double> (&wide)[kWide<T>]) {
 
 // A sum in 16 parts: element i goes to part i % 16, in order, and the parts are joined in one fixed tree. So wide a
 // vector as there is adds as an element after the other would.
-constexpr int kParts = 16;
+constexpr int kParts = static_cast<int>(kSoftmaxParts);
 // Vectors that hold one element of each part.
 template <class T>
 constexpr int kRound = kParts / kLanes<T>;
@@ -165,9 +165,10 @@ double sum_exp(const T* x, std::int64_t n, T m, T* kept) {
 #pragma GCC unroll 16
     for (int j = 0; j < N; ++j) e[j] = hn::Sub(hn::LoadU(d, from + j * kLanes<T>), maximum);
     exp<T>(e);
-    if constexpr (Keep)
+    if constexpr (Keep) {
 #pragma GCC unroll 16
       for (int j = 0; j < N; ++j) hn::StoreU(e[j], d, kept + i + j * kLanes<T>);
+    }
     parts.add<T>(e);
   };
   constexpr int kStep = kExpStep<T> * kLanes<T>;

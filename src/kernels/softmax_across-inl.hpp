@@ -83,9 +83,10 @@ void sum_columns(const SoftmaxArgs& a, const Columns<T>& columns, std::int64_t b
 #pragma GCC unroll 4
         for (int j = 0; j < N; ++j) v[j] = hn::Sub(v[j], hn::Load(d, shifts + c + j * kLanes<T>));
         exp<T>(v);
-        if constexpr (Keep)
+        if constexpr (Keep) {
 #pragma GCC unroll 4
           for (int j = 0; j < N; ++j) hn::Store(v[j], d, w.kept + (i - begin) * kSoftmaxColumns + c + j * kLanes<T>);
+        }
 #pragma GCC unroll 4
         for (int j = 0; j < N; ++j) {
           Vec<double> wide[kWide<T>];

@@ -8,6 +8,8 @@ namespace heed::kernels {
 // Elements of a row that are summed up on their own, at absolute multiples of this: part of the bit-exact contract, not
 // to be tuned. The sums of the chunks are joined in order.
 inline constexpr std::int64_t kSoftmaxChunk = 16384;
+// Partial sums of a chunk, element i in sum i % 16: likewise part of the contract. One vector of float has one of each.
+inline constexpr std::int64_t kSoftmaxParts = 16;
 // Rows that are side by side in memory and go together: a kilobyte of float, which the hardware fetches ahead, and
 // whose partial sums (32 KB) stay in L1.
 inline constexpr std::int64_t kSoftmaxColumns = 256;
@@ -47,9 +49,9 @@ struct SoftmaxBlock {
 // Memory of one worker.
 template <class T>
 struct SoftmaxWorkspace {
-  double* sums;  // [kSoftmaxColumns], [16][kSoftmaxColumns]
-  T* kept;       // [kSoftmaxKept]
-  T* copied;     // [kSoftmaxCopied]; only for SoftmaxForm::copied
+  double* sums;  // [kSoftmaxColumns], [kSoftmaxParts][kSoftmaxColumns]; only for SoftmaxForm::across
+  T* kept;       // [kSoftmaxKept], or what of it the rows need
+  T* copied;     // likewise [kSoftmaxCopied]; only for SoftmaxForm::copied
 };
 
 template <class T>

@@ -80,12 +80,13 @@ HWY_INLINE void transform(const T* x, std::int64_t n, T* out, bool streams, cons
 #pragma GCC unroll 4
     for (int j = 0; j < N; ++j) v[j] = hn::LoadU(d, x + i + j * kLanes<T>);
     change(v, i);
-    if (streams)
+    if (streams) {
 #pragma GCC unroll 4
       for (int j = 0; j < N; ++j) hn::Stream(v[j], d, out + i + j * kLanes<T>);
-    else
+    } else {
 #pragma GCC unroll 4
       for (int j = 0; j < N; ++j) hn::StoreU(v[j], d, out + i + j * kLanes<T>);
+    }
   };
   std::int64_t i = 0;
   if (streams) {  // which takes whole aligned vectors
