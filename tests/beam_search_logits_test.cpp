@@ -5,6 +5,7 @@
 #include <heed/heed.hpp>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "support/beam.hpp"
 #include "support/expect_error.hpp"
@@ -53,31 +54,44 @@ TYPED_TEST(BeamLogits, ManyEqualLogits_GiveTheLowestTokens) {
 }
 
 // Different logits whose log probabilities round to the same number: the tokens decide, as they do one by one.
-TYPED_TEST(BeamLogits, DifferentLogitsOfOneScore_AreOrderedByToken) {
-  using T = TypeParam;
-  constexpr std::int64_t kVocab = 400;
-  const auto fill = [](T* row) {  // around 1e-3 in steps of its last place, far smaller than those near log(400)
-    for (std::int64_t token = 0; token < kVocab; ++token) {
-      const std::int64_t step = token * 149 % kVocab;  // in no order
-      row[token] = static_cast<T>(1e-3) + static_cast<T>(step) * std::numeric_limits<T>::epsilon() / 2048;
-    }
-  };
+template <class T, class Fill>
+void check_ties(std::int64_t vocab, const Fill& fill) {
   const auto one_by_one = [&](std::span<const Token>) {
-    Tensor<T, 1> row({kVocab});
+    Tensor<T, 1> row({vocab});
     fill(row.data());
     log_softmax(row, row);
     std::vector<TokenLogProb> nexts;
-    for (std::int64_t n = 0; n < kVocab; ++n) nexts.push_back({static_cast<Token>(n), static_cast<double>(row(n))});
+    for (std::int64_t n = 0; n < vocab; ++n) nexts.push_back({static_cast<Token>(n), static_cast<double>(row(n))});
     return nexts;
   };
   const NextLogits<T> batched = [&](const BeamStep& step, TensorView<T, 2> logits) {
     for (std::size_t i = 0; i < step.prefixes.size(); ++i) fill(&logits(static_cast<std::int64_t>(i), 0));
   };
+  std::map<T, int> logits;
+  Tensor<T, 1> row({vocab});
+  fill(row.data());
+  for (const T x : row) ++logits[x];
   std::map<double, int> scores;
   for (const auto& next : one_by_one({})) ++scores[next.log_prob];
-  ASSERT_LT(scores.size(), 50u) << "the logits do not make equal scores";
+  ASSERT_LT(2 * scores.size(), logits.size() + 1) << "the logits do not make equal scores";
   for (const BeamOptions& options : option_grid())
-    EXPECT_TRUE(same(beam_search(batched, kVocab, options), beam_search(one_by_one, options))) << options.width;
+    EXPECT_TRUE(same(beam_search(batched, vocab, options), beam_search(one_by_one, options))) << options.width;
+}
+
+TYPED_TEST(BeamLogits, DifferentLogitsOfOneScore_AreOrderedByToken) {
+  using T = TypeParam;
+  constexpr std::int64_t kVocab = 400;
+  // Around 1e-3 in steps of its last place, far smaller than those of the log probabilities near -log(400).
+  const T step = std::numeric_limits<T>::epsilon() / 1024;
+  check_ties<T>(kVocab, [&](T* row) {
+    for (std::int64_t token = 0; token < kVocab; ++token)
+      row[token] = static_cast<T>(1e-3) + static_cast<T>(token * 149 % kVocab) * step;  // in no order
+  });
+  // All equal but the last, which is the best by its logit and no better by its score.
+  check_ties<T>(kVocab, [&](T* row) {
+    std::fill_n(row, kVocab, static_cast<T>(1e-3));
+    row[kVocab - 1] += step;
+  });
 }
 
 TYPED_TEST(BeamLogits, Threads_ChangeNothing) {
@@ -165,6 +179,67 @@ TYPED_TEST(BeamLogits, Parents_CarryTheStateOfAModel) {
     };
     EXPECT_TRUE(same(beam_search(next, 30, options), beam_search(model, options)));
     EXPECT_GT(step_number, 1u);
+  }
+}
+
+// A decoder of one attention layer: a token is its embedding, which is query, key and value; logits are its products
+// with what attention gives. The first token of every sequence is one of its own, the last of the embeddings.
+template <class T>
+class Decoder {
+ public:
+  static constexpr std::int64_t kVocab = 23, kDim = 8;
+
+  NextLogits<T> with_cache() {
+    cache_.emplace(KVCacheOptions{.batch = 1, .kv_heads = 1, .head_dim = kDim});
+    return [this](const BeamStep& step, TensorView<T, 2> logits) {
+      if (!step.prefixes.front().empty()) cache_.emplace(cache_->fork(step.parents));
+      const auto live = static_cast<std::int64_t>(step.prefixes.size());
+      Tensor<T, 4> x({live, 1, 1, kDim}), out({live, 1, 1, kDim});
+      for (std::int64_t i = 0; i < live; ++i) {
+        const auto& prefix = step.prefixes[static_cast<std::size_t>(i)];
+        embed(prefix.empty() ? kVocab : prefix.back(), &x(i, 0, 0, 0));
+      }
+      cache_->append(x, x);
+      cache_->attend(x, out);
+      for (std::int64_t i = 0; i < live; ++i) write(&out(i, 0, 0, 0), &logits(i, 0));
+    };
+  }
+  NextLogits<T> without_cache() {
+    return [this](const BeamStep& step, TensorView<T, 2> logits) {
+      for (std::size_t i = 0; i < step.prefixes.size(); ++i) {
+        const auto length = static_cast<std::int64_t>(step.prefixes[i].size()) + 1;
+        Tensor<T, 4> x({1, 1, length, kDim}), out({1, 1, length, kDim});
+        embed(kVocab, &x(0, 0, 0, 0));
+        for (std::int64_t t = 1; t < length; ++t)
+          embed(step.prefixes[i][static_cast<std::size_t>(t - 1)], &x(0, 0, t, 0));
+        attention(x, x, x, out, {.causal = true});
+        write(&out(0, 0, length - 1, 0), &logits(static_cast<std::int64_t>(i), 0));
+      }
+    };
+  }
+
+ private:
+  void embed(std::int64_t token, T* x) const { std::copy_n(&embeddings_(token, 0), kDim, x); }
+  void write(const T* context, T* logits) const {
+    for (std::int64_t token = 0; token < kVocab; ++token) {
+      logits[token] = 0;
+      for (std::int64_t d = 0; d < kDim; ++d) logits[token] += context[d] * embeddings_(token, d);
+    }
+  }
+
+  Tensor<T, 2> embeddings_ = Random(12).normals<T, 2>({kVocab + 1, kDim});
+  std::optional<KVCache<T>> cache_;
+};
+
+TYPED_TEST(BeamLogits, CacheForkedByParents_GivesTheBitsOfTheWholeSequences) {
+  using T = TypeParam;
+  if (!isa_is_bit_exact(isa())) GTEST_SKIP() << "the cache has the bits of whole sequences with fused multiply-add";
+  for (BeamOptions options : option_grid()) {
+    options.max_steps = 9;
+    Decoder<T> decoder;
+    EXPECT_TRUE(same(beam_search(decoder.with_cache(), Decoder<T>::kVocab, options),
+                     beam_search(decoder.without_cache(), Decoder<T>::kVocab, options)))
+        << options.width;
   }
 }
 

@@ -282,6 +282,15 @@ TEST(BeamSearch, Exhaustive_StopsAsEarlyAsItMay) {
   }
 }
 
+TEST(BeamSearch, LiveOneThatCanStillTie_IsContinued) {
+  // One step more costs (1, 9) nothing: it has the score of the pooled (9), and comes before it.
+  const auto next = [](std::span<const Token> prefix) {
+    return prefix.empty() ? std::vector<TokenLogProb>{{9, -1.0}, {1, -1.0}} : std::vector<TokenLogProb>{{9, 0.0}};
+  };
+  const auto got = beam_search(next, {.width = 1, .eos = 9, .stop = BeamStop::exhaustive});
+  EXPECT_EQ(got.front().tokens, (std::vector<Token>{1, 9}));
+}
+
 TEST(BeamSearch, NBest_DoesNotChangeTheBest) {
   for (std::uint64_t seed = 0; seed < 40; ++seed)
     for (const double alpha : {0.0, 1.0, -1.0}) {
