@@ -7,6 +7,7 @@
 #define HEED_KERNELS_SOFTMAX_ACROSS_INL_HPP
 #endif
 
+#include "src/kernels/pack-inl.hpp"
 #include "src/kernels/softmax_write-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,6 +39,15 @@ void for_columns(const SoftmaxBlock<T>& b, const Visit& visit) {
   for (std::int64_t c = 0; c < b.rows; c += kSoftmaxColumns) visit(Columns<T>(b, c));
 }
 
+// Elements that rows are fetched ahead: from one to the next is usually another page, where the hardware does not
+// follow.
+constexpr std::int64_t kAhead = 4;
+
+template <class T>
+HWY_INLINE void fetch_ahead(const Columns<T>& columns, std::int64_t x_step, std::int64_t i, std::int64_t end) {
+  if (i + kAhead < end) fetch_row<T>(columns.x + (i + kAhead) * x_step, columns.count);
+}
+
 template <class T, bool AllowInfinite>
 bool maxima_of(const SoftmaxArgs& a, const SoftmaxBlock<T>& b) {
   const Tag<T> d;
@@ -46,7 +56,8 @@ bool maxima_of(const SoftmaxArgs& a, const SoftmaxBlock<T>& b) {
   for_columns(b, [&](const Columns<T>& columns) HWY_ATTR {
     HWY_ALIGN T top[kSoftmaxColumns];
     std::fill_n(top, kSoftmaxColumns, -kInfinity<T>);
-    for (std::int64_t i = b.begin; i < b.end; ++i)
+    for (std::int64_t i = b.begin; i < b.end; ++i) {
+      fetch_ahead(columns, a.x_step, i, b.end);
       for_vectors(columns.x + i * a.x_step, columns.count, T{0},
                   [&]<int N>(const Vec<T>(&v)[N], std::int64_t c) HWY_ATTR {
 #pragma GCC unroll 4
@@ -56,6 +67,7 @@ bool maxima_of(const SoftmaxArgs& a, const SoftmaxBlock<T>& b) {
                       fine = hn::And(fine, hn::Lt(AllowInfinite ? v[j] : hn::Abs(v[j]), infinity));
                     }
                   });
+    }
     std::copy_n(top, columns.count, columns.maxima);
   });
   return hn::AllTrue(d, fine);
@@ -78,6 +90,7 @@ void sum_columns(const SoftmaxArgs& a, const Columns<T>& columns, std::int64_t b
   for (std::int64_t chunk = begin; chunk < end; chunk += kSoftmaxChunk) {
     std::fill_n(parts, kParts * kSoftmaxColumns, 0.0);
     for (std::int64_t i = chunk; i < std::min(chunk + kSoftmaxChunk, end); ++i) {
+      fetch_ahead(columns, a.x_step, i, end);
       double* const part = parts + i % kParts * kSoftmaxColumns;
       for_vectors(columns.x + i * a.x_step, columns.count, T{0}, [&]<int N>(Vec<T>(&v)[N], std::int64_t c) HWY_ATTR {
 #pragma GCC unroll 4
@@ -129,7 +142,8 @@ void write_quotients_across(const SoftmaxArgs& a, const Columns<T>& columns, std
   const Tag<T> d;
   HWY_ALIGN T factors[kColumnRoom] = {};
   for (std::int64_t c = 0; c < columns.count; ++c) factors[c] = factor_of<T>(sums[c]);
-  for (std::int64_t i = begin; i < end; ++i)
+  for (std::int64_t i = begin; i < end; ++i) {
+    if constexpr (!Kept) fetch_ahead(columns, a.x_step, i, end);
     transform(Kept ? kept + (i - begin) * kSoftmaxColumns : columns.x + i * a.x_step, columns.count,
               columns.out + i * a.out_step, a.streams, [&]<int N>(Vec<T>(&v)[N], std::int64_t c) HWY_ATTR {
                 if constexpr (!Kept) {
@@ -140,6 +154,7 @@ void write_quotients_across(const SoftmaxArgs& a, const Columns<T>& columns, std
 #pragma GCC unroll 4
                 for (int j = 0; j < N; ++j) v[j] = hn::Mul(v[j], hn::LoadU(d, factors + c + j * kLanes<T>));
               });
+  }
 }
 
 // out = (x - m) - log(sum).
@@ -149,7 +164,8 @@ void write_logarithms_across(const SoftmaxArgs& a, const Columns<T>& columns, st
   const Tag<double> dd;
   HWY_ALIGN double wide_shifts[kColumnRoom] = {}, logs[kColumnRoom] = {};
   for (std::int64_t c = 0; c < columns.count; ++c) wide_shifts[c] = shifts[c], logs[c] = log_of(sums[c]);
-  for (std::int64_t i = begin; i < end; ++i)
+  for (std::int64_t i = begin; i < end; ++i) {
+    fetch_ahead(columns, a.x_step, i, end);
     transform(columns.x + i * a.x_step, columns.count, columns.out + i * a.out_step, a.streams,
               [&]<int N>(Vec<T>(&v)[N], std::int64_t c) HWY_ATTR {
 #pragma GCC unroll 4
@@ -164,6 +180,7 @@ void write_logarithms_across(const SoftmaxArgs& a, const Columns<T>& columns, st
                   v[j] = log_quotient<T>(v[j], m, log_sum);
                 }
               });
+  }
 }
 
 template <class T>
