@@ -7,6 +7,7 @@
 #include <heed/attention_stats.hpp>
 #include <heed/error.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,17 @@ std::string shape_text(const std::vector<std::int64_t>& shape);  // "(1, 2, 3)"
 void check_view(Caller caller, std::string_view argument, const AnyView& view);
 void check_shape(Caller caller, std::string_view argument, const AnyView& view, const std::vector<std::int64_t>& shape,
                  std::string_view axes);
+
+// The bytes from the first to the last element, both included; none of an empty view. Views whose spans do not meet
+// share nothing.
+struct ByteSpan {
+  std::uintptr_t begin = 0, end = 0;
+  bool meets(const ByteSpan& other) const { return begin < other.end && other.begin < end; }
+};
+ByteSpan byte_span(const void* data, std::int64_t element_bytes, std::span<const std::int64_t> shape,
+                   std::span<const std::int64_t> strides);
+// Exact, not by spans. Null data shares nothing.
+bool share_element(const AnyView& one, const AnyView& other);
 
 // An argument by name, for the checks of overlap.
 struct NamedView {

@@ -7,26 +7,12 @@
 namespace heed {
 namespace {
 
-// The bytes between the first and the last element, both included.
-struct Span {
-  std::uintptr_t begin = 0, end = 0;
-  bool meets(const Span& other) const { return begin < other.end && other.begin < end; }
-};
-
-bool is_empty(const AnyView& view) {
-  return std::any_of(view.shape.begin(), view.shape.end(), [](std::int64_t extent) { return extent == 0; });
+bool is_empty(std::span<const std::int64_t> shape) {
+  return std::any_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent == 0; });
 }
 
-Span span_of(const AnyView& view) {
-  if (is_empty(view)) return {};
-  std::int64_t low = 0, high = 0;
-  for (std::size_t axis = 0; axis < view.shape.size(); ++axis) {
-    const std::int64_t reach = (view.shape[axis] - 1) * view.strides[axis];
-    (reach < 0 ? low : high) += reach;
-  }
-  const auto base = reinterpret_cast<std::uintptr_t>(view.data);
-  return {base + static_cast<std::uintptr_t>(low * view.element_bytes),
-          base + static_cast<std::uintptr_t>((high + 1) * view.element_bytes)};
+ByteSpan span_of(const AnyView& view) {
+  return byte_span(view.data, view.element_bytes, view.shape, view.strides);
 }
 
 // Whether each axis steps over all that the smaller ones reach: then no element is met twice. Not the other way round.
@@ -46,7 +32,7 @@ bool steps_over(const AnyView& view) {
 // Calls body(address) for every element until it returns false; returns whether it never did.
 template <class Body>
 bool for_elements(const AnyView& view, const Body& body) {
-  if (is_empty(view)) return true;
+  if (is_empty(view.shape)) return true;
   std::vector<std::int64_t> at(view.shape.size(), 0);
   auto address = reinterpret_cast<std::uintptr_t>(view.data);
   const auto step = [&](std::size_t axis, std::int64_t count) {
@@ -85,12 +71,29 @@ class Marks {
   }
 
  private:
-  Span span_;
+  ByteSpan span_;
   std::vector<bool> taken_;
   bool distinct_ = false;
 };
 
 }  // namespace
+
+ByteSpan byte_span(const void* data, std::int64_t element_bytes, std::span<const std::int64_t> shape,
+                   std::span<const std::int64_t> strides) {
+  if (is_empty(shape)) return {};
+  std::int64_t low = 0, high = 0;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const std::int64_t reach = (shape[axis] - 1) * strides[axis];
+    (reach < 0 ? low : high) += reach;
+  }
+  const auto base = reinterpret_cast<std::uintptr_t>(data);
+  return {base + static_cast<std::uintptr_t>(low * element_bytes),
+          base + static_cast<std::uintptr_t>((high + 1) * element_bytes)};
+}
+
+bool share_element(const AnyView& one, const AnyView& other) {
+  return one.data && other.data && span_of(one).meets(span_of(other)) && Marks(one).meets(other);
+}
 
 void check_overlap(std::string_view function, const std::vector<NamedView>& inputs,
                    const std::vector<NamedView>& outputs) {
@@ -99,8 +102,7 @@ void check_overlap(std::string_view function, const std::vector<NamedView>& inpu
     if (!steps_over(out.view) && !Marks(out.view).distinct())
       fail(function, out.name, "two places of an output lie on the same element");
     const auto check = [&](const NamedView& other) {
-      if (!out.view.data || !other.view.data) return;
-      if (span_of(out.view).meets(span_of(other.view)) && Marks(out.view).meets(other.view))
+      if (share_element(out.view, other.view))
         fail(function, out.name,
              "overlaps " + std::string(other.name) + "; an output may share no element with other arrays of the call");
     };
