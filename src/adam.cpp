@@ -93,10 +93,10 @@ struct Block {
 // A parameter that has a gradient in this step.
 template <class T>
 struct Update {
-  std::size_t parameter = 0;
+  std::size_t parameter;
   AdamGradient<T> gradient;
   AdamTarget<T> target;
-  std::size_t coefficients = 0;
+  std::size_t coefficients;
 };
 
 template <class T>
@@ -175,11 +175,10 @@ AdamReport Adam<T>::step(std::span<const std::optional<ArrayView<const T>>> grad
     if (!view.data) check_view(kStep, numbered("grads", n), view);
     read.push_back(span_of(view));
     T* const maybe_v_max = options_[parameter.group].amsgrad ? parameter.v_max.data() : nullptr;
-    updates.push_back(
-        {n,
-         {view, is_dense(view)},
-         {parameter.view, is_dense(parameter.view), parameter.m.data(), parameter.v.data(), maybe_v_max},
-         0});
+    updates.push_back({n,
+                       {view, is_dense(view)},
+                       {parameter.view, is_dense(parameter.view), parameter.m.data(), parameter.v.data(), maybe_v_max},
+                       0});
   }
   if (may_meet(read, written))
     for (const Update<T>& one : updates)
@@ -247,7 +246,8 @@ template <class T>
 AdamState<T> Adam<T>::state(std::size_t parameter) const {
   if (parameter >= parameters_.size())
     fail("Adam::state", "parameter",
-         std::to_string(parameter) + " is not below the " + std::to_string(parameters_.size()) + " parameters there are");
+         std::to_string(parameter) + " is not below the " + std::to_string(parameters_.size()) +
+             " parameters there are");
   const Parameter& p = parameters_[parameter];
   return {{p.m.begin(), p.m.end()}, {p.v.begin(), p.v.end()}, {p.v_max.begin(), p.v_max.end()}, p.step};
 }

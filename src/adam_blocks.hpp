@@ -51,11 +51,11 @@ void for_elements(const ArrayView<T>& view, std::int64_t begin, std::int64_t end
   }
 }
 
-// The gradient of one parameter.
+// The gradient of one parameter, for the time of a call.
 template <class T>
 struct AdamGradient {
-  ArrayView<const T> view;
-  bool is_dense = true;
+  const ArrayView<const T>& view;
+  bool is_dense;
 
   // body(pointer to the elements begin …, count) for parts of begin … end - 1 in order, one part if it is dense.
   template <class Body>
@@ -86,9 +86,8 @@ GradientBlock look_at(const kernels::AdamKernels<T>& kernels, const AdamGradient
   const T least = largest * static_cast<T>(0x1p-48);
   const T scale = static_cast<T>(std::ldexp(1.0, -block.exponent));
   double sums[kernels::kSquareSums] = {};
-  gradient.for_parts(begin, end, [&](const T* g, std::int64_t count) {
-    kernels.add_squares(g, count, scale, least, sums);
-  });
+  gradient.for_parts(begin, end,
+                     [&](const T* g, std::int64_t count) { kernels.add_squares(g, count, scale, least, sums); });
   for (int half = kernels::kSquareSums / 2; half > 0; half /= 2)
     for (int n = 0; n < half; ++n) sums[n] += sums[n + half];
   block.squares = sums[0];
@@ -98,11 +97,11 @@ GradientBlock look_at(const kernels::AdamKernels<T>& kernels, const AdamGradient
 // Parameter and state of one step.
 template <class T>
 struct AdamTarget {
-  ArrayView<T> view;
-  bool is_dense = true;
-  T* m = nullptr;
-  T* v = nullptr;
-  T* maybe_v_max = nullptr;
+  const ArrayView<T>& view;
+  bool is_dense;
+  T* m;
+  T* v;
+  T* maybe_v_max;
 };
 
 template <class T>

@@ -32,7 +32,8 @@ Array state_array(const Tensor<T, 1>& state, const std::vector<std::int64_t>& sh
 // The tensors of a file, each taken once.
 class StateFile {
  public:
-  explicit StateFile(const std::filesystem::path& path) : path_(printable(path.string())), file_(read_safetensors(path)) {}
+  explicit StateFile(const std::filesystem::path& path)
+      : path_(printable(path.string())), file_(read_safetensors(path)) {}
 
   Array take(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) {
     const auto at = file_.tensors.find(name);

@@ -12,8 +12,8 @@ template <class T>
 constexpr double kLeastNormal = static_cast<double>(std::numeric_limits<T>::min());
 
 // The factor 2^-k of denominator and step, which keeps m / denominator normal while m is and the denominator is below
-// 2^k. Its own smallest value is sqrt(least normal): k is a little less than half the exponents of T, so that this times
-// 2^-k is normal as well.
+// 2^k. Its own smallest value is sqrt(least normal): k is a little less than half the exponents of T, so that this
+// times 2^-k is normal as well.
 template <class T>
 constexpr int kQuotientShift = std::is_same_v<T, float> ? 60 : 500;
 
@@ -26,7 +26,7 @@ template <class T>
 T threshold(double x) {
   const double safe = x * (1 + 4 * static_cast<double>(std::numeric_limits<T>::epsilon()));
   return safe < static_cast<double>(std::numeric_limits<T>::max()) ? static_cast<T>(safe)
-                                                                     : std::numeric_limits<T>::infinity();
+                                                                   : std::numeric_limits<T>::infinity();
 }
 
 }  // namespace
@@ -101,6 +101,7 @@ kernels::AdamCoefficients<T> adam_coefficients(const AdamOptions& o, std::int64_
   c.least_for_v = threshold<T>(std::sqrt(least / static_cast<double>(c.rest2)));
   c.least_m = threshold<T>(least / static_cast<double>(c.beta1));
   c.least_v = threshold<T>(least / static_cast<double>(c.beta2));
+  c.least_quotient = threshold<T>(least / static_cast<double>(c.step));
   c.largest_gradient = kLargestGradient<T>;
   return c;
 }

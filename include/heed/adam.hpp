@@ -18,8 +18,8 @@ struct AdamOptions {
   double beta2 = 0.999;     // in [0, 1)
   double eps = 1e-8;        // finite, at least 0
   double weight_decay = 0;  // finite, at least 0
-  bool decoupled =
-      false;  // false: decay joins the gradient (L2); true: it acts on the parameter before the update (AdamW)
+  // false: decay joins the gradient (L2); true: it acts on the parameter before the update (AdamW).
+  bool decoupled = false;
   bool amsgrad = false;   // divide by the largest v so far
   bool maximize = false;  // climb: the gradient counts with the other sign
 };
@@ -35,8 +35,8 @@ struct AdamGroup {
 enum class NonFiniteGradient { refuse, skip };
 
 struct AdamSettings {
-  // Gradients whose norm over all parameters of a step is larger are scaled down to it, before anything else; finite, >
-  // 0.
+  // Gradients whose norm over all parameters of a step is larger are scaled down to it, before anything else; finite,
+  // above 0.
   std::optional<double> clip_norm = {};
   // What a NaN or infinity in a gradient does: an Error, or the whole step is left out and reported. Either way nothing
   // changes, in no parameter.
@@ -64,14 +64,16 @@ struct AdamState {
 //   m = beta1 m + (1 - beta1) g                  v = beta2 v + (1 - beta2) g^2          v_max = max(v_max, v)
 //   p = p - lr (m / (1 - beta1^t)) / (sqrt(V / (1 - beta2^t)) + eps)                    V = v, or v_max with amsgrad
 // Coefficients are formed in double and rounded once to T. A moment that falls below the smallest normal number becomes
-// 0. The bits depend on neither threads, strides, nor, with fused multiply-add, the instruction set. Sources: Kingma,
-// Ba, "Adam", 2015; Loshchilov, Hutter, "Decoupled weight decay regularization", 2019; Reddi, Kale, Kumar, "On the
-// convergence of Adam and beyond", 2018, whose maximum is taken before the bias is corrected, as PyTorch takes it.
+// 0, and an update below it is none; a gradient beyond 2^63 (float) or 2^511 (double), whose square would leave T,
+// counts as that; where the denominator is 0, with an eps that is nothing in T, there is no update. The bits depend on
+// neither threads, strides, nor, with fused multiply-add, the instruction set. Sources: Kingma, Ba, "Adam", 2015;
+// Loshchilov, Hutter, "Decoupled weight decay regularization", 2019; Reddi, Kale, Kumar, "On the convergence of Adam
+// and beyond", 2018, whose maximum is taken before the bias is corrected, as PyTorch takes it.
 template <class T>
 class Adam {
  public:
-  // Parameters are numbered through the groups, from 0. Throws Error for options out of range, parameters without data,
-  // that overlap themselves or each other.
+  // Parameters are numbered through the groups, from 0. Throws Error for options out of range or infinite in T,
+  // parameters without data, that overlap themselves or each other.
   explicit Adam(std::vector<AdamGroup<T>> groups, const AdamSettings& settings = {});
   Adam(std::vector<ArrayView<T>> params, const AdamOptions& options = {}, const AdamSettings& settings = {});
 
@@ -88,7 +90,8 @@ class Adam {
   // From the next step on. Throws Error for options out of range and for another amsgrad.
   void set_options(std::size_t group, const AdamOptions& options);
 
-  // State and steps to and from a .safetensors file: tensors "m.0", "v.0", "v_max.0", "step.0", … by parameter. A
+  // State and steps to and from a .safetensors file: tensors "m.0", "v.0", "v_max.0" of the parameter's shape, "step.0"
+  // int64 without axes, … by parameter. A
   // continuation has the bits of one without interruption. The parameters themselves are the caller's to keep. load
   // throws Error for a file of other parameters, and then leaves the optimiser as it was.
   void save(const std::filesystem::path& path) const;

@@ -65,7 +65,7 @@ HWY_INLINE void adam_vector(const AdamCoefficients<T>& c, Vec<T> g, AdamVectors<
   const Vec<T> denominator = hn::MulAdd(hn::Sqrt(has_max ? x.v_max : x.v), set(c.root), set(c.eps));
   // Without eps, no second moment means no update.
   const Vec<T> quotient = hn::IfThenZeroElse(hn::Eq(denominator, hn::Zero(d)), hn::Div(x.m, denominator));
-  x.p = hn::NegMulAdd(set(c.step), quotient, x.p);
+  x.p = hn::NegMulAdd(set(c.step), unless_below(d, quotient, c.least_quotient), x.p);
 }
 
 template <class T, bool has_max>
@@ -121,8 +121,7 @@ T adam_largest(const T* g, std::int64_t count) {
   constexpr std::int64_t lanes = kLanes<T>;
   auto largest = hn::Zero(di);
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    largest = hn::Max(largest, hn::BitCast(di, hn::Abs(hn::LoadU(d, g + i))));
+  for (; i + lanes <= count; i += lanes) largest = hn::Max(largest, hn::BitCast(di, hn::Abs(hn::LoadU(d, g + i))));
   HWY_ALIGN Bits bits[lanes];
   hn::Store(largest, di, bits);
   Bits top = *std::max_element(bits, bits + lanes);

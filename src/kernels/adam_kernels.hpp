@@ -25,6 +25,7 @@ struct AdamCoefficients {
   T least_gradient = 0;                // as it comes: clipped it would be below normal
   T least_for_m = 0, least_for_v = 0;  // of the gradient: rest1 g, rest2 g^2
   T least_m = 0, least_v = 0;          // beta1 m, beta2 v
+  T least_quotient = 0;                // step times m / denominator
   T largest_gradient = 0;              // a larger one counts as this: its square would leave T
   bool clips = false;
 };
