@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "verify/isa_guard.hpp"
 #include "verify/proof_trial.hpp"
 
 namespace heed::verify {
@@ -10,18 +11,6 @@ namespace {
 
 constexpr std::array kSubjects = {Subject::attention, Subject::module};
 constexpr std::array kProofs = {Proof::shape, Proof::equivalence, Proof::causality, Proof::padding};
-
-// Puts the instruction set back, also when something throws.
-class IsaGuard {
- public:
-  IsaGuard() : before_(isa()) {}
-  ~IsaGuard() { set_isa(before_); }
-  IsaGuard(const IsaGuard&) = delete;
-  IsaGuard& operator=(const IsaGuard&) = delete;
-
- private:
-  Isa before_;
-};
 
 std::string join(const std::vector<std::string>& words) {
   std::string line;
