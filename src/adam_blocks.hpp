@@ -12,9 +12,9 @@
 
 namespace heed {
 
-// Elements of a task, at multiples of this in each parameter. Some 500 KB of memory in float32: long beside what a task
+// Elements of a task, at multiples of this in each parameter. Some 2 MB of memory in float32: long beside what a task
 // costs, short beside a worker's share. The norm is joined from sums of blocks, so it is part of its bits.
-inline constexpr std::int64_t kAdamBlock = 16384;
+inline constexpr std::int64_t kAdamBlock = 65536;
 // Elements that are copied together where strides are not dense; a multiple of kSquareSums, so that copying moves no
 // element to another partial sum.
 inline constexpr std::int64_t kAdamCopied = 512;
@@ -82,7 +82,7 @@ GradientBlock look_at(const kernels::AdamKernels<T>& kernels, const AdamGradient
   block.largest = static_cast<double>(largest);
   if (!wants_squares || !std::isfinite(largest)) return block;
   block.exponent = square_exponent(largest);
-  // What is left out is below 2^-80 of the sum of 16384 squares, and its squares in double are never subnormal.
+  // What is left out is below 2^-80 of the sum of 65536 squares, and its squares in double are never subnormal.
   const T least = largest * static_cast<T>(0x1p-48);
   const T scale = static_cast<T>(std::ldexp(1.0, -block.exponent));
   double sums[kernels::kSquareSums] = {};

@@ -17,7 +17,7 @@ class AdamBits : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(AdamBits, Types);
 
-constexpr std::int64_t kTask = 16384;  // elements that one thread takes at once
+constexpr std::int64_t kTask = 65536;  // elements that one thread takes at once
 
 // Around a vector of every instruction set, a task, and primes.
 const std::vector<std::int64_t> kSizes{0,  1,   2,    7,         15,    16,        17,           31,
