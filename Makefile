@@ -36,8 +36,9 @@ package-test: build  ## only the tests that use Heed as a stranger's project wou
 bench: build  ## speeds as a share of this machine's peak, into benchmarks/results
 	scripts/bench
 
-bench-peers:  ## speeds beside PyTorch, ONNX Runtime and OpenVINO, into benchmarks/results
-	scripts/bench-peers
+bench-peers:  ## speeds beside PyTorch, ONNX Runtime, OpenVINO, scikit-learn and faiss, into benchmarks/results
+	scripts/bench-peers --group attention
+	scripts/bench-peers --group algorithms
 
 format:  ## lay out the sources
 	scripts/format

@@ -13,6 +13,9 @@
 namespace heed {
 namespace {
 
+// So that 2^31 points of it, each below 1e154 as the check of points has it, have a finite sum.
+constexpr double kLargestWeight = 1e140;
+
 constexpr std::int64_t kTaskRows = 1024;  // of one task: enough that handing it out costs nothing
 
 // The largest magnitude of `count` neighbours; a NaN counts as more than infinity.
@@ -81,8 +84,13 @@ void check_kmeans_weights(std::string_view function, const std::optional<TensorV
   constexpr std::string_view name = "sample_weights";
   check_shape(function, name, *weights, {n}, "(n)");
   for (std::int64_t i = 0; i < n; ++i)
-    if (const T w = (*weights)(i); !(w >= 0 && std::isfinite(w)))
-      fail(function, name, "a weight at " + std::to_string(i) + " is negative or not finite");
+    if (const auto w = static_cast<double>((*weights)(i)); !(w >= 0 && w <= kLargestWeight))
+      fail(function, name,
+           "the weight at " + std::to_string(i) + " is " +
+               (std::isnan(w) ? "NaN"
+                : w < 0       ? "negative"
+                              : "too large") +
+               ", from 0 to 1e140 are possible");
 }
 
 template <class T>

