@@ -4,38 +4,16 @@
 // that is meant to change bits:  HEED_WRITE_HASHES=tests/data/hashes.json attention_isas_test
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <heed/heed.hpp>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "support/hashes.hpp"
 #include "support/problem.hpp"
 
 namespace heed::test {
 namespace {
 
 constexpr int kProblems = 40;
-
-// Puts the instruction set back that was in use.
-class KeepIsa {
- public:
-  KeepIsa() : before_(isa()) {}
-  KeepIsa(const KeepIsa&) = delete;
-  KeepIsa& operator=(const KeepIsa&) = delete;
-  ~KeepIsa() { set_isa(before_); }
-
- private:
-  Isa before_;
-};
-
-std::vector<Isa> exact_isas() {
-  std::vector<Isa> exact;
-  for (const Isa one : available_isas())
-    if (isa_is_bit_exact(one)) exact.push_back(one);
-  return exact;
-}
 
 template <class T>
 Call<T> fixed_problem(int number) {
@@ -63,9 +41,7 @@ std::string hash_of(const Result<T>& result) {
   hash.add(result.out);
   hash.add(result.lse);
   hash.add(result.weights);
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.value()));
-  return text;
+  return text_of(hash);
 }
 
 template <class T>
@@ -81,7 +57,7 @@ using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(AttentionIsas, Types);
 
 TYPED_TEST(AttentionIsas, RandomProblems_SameBitsOnAll) {
-  const KeepIsa keep;
+  const verify::IsaGuard keep;
   const std::vector<Isa> isas = exact_isas();
   for (int number = 0; number < kProblems; ++number) {
     const Call<TypeParam> call = fixed_problem<TypeParam>(number);
@@ -97,25 +73,7 @@ TYPED_TEST(AttentionIsas, RandomProblems_SameBitsOnAll) {
 }
 
 TYPED_TEST(AttentionIsas, FixedProblems_HaveTheKnownHashes) {
-  const KeepIsa keep;
-  const std::string type = std::is_same_v<TypeParam, float> ? "float32" : "float64";
-  const std::vector<Isa> isas = exact_isas();
-  if (isas.empty()) GTEST_SKIP() << "no instruction set with fused multiply-add here";
-  if (const char* path = std::getenv("HEED_WRITE_HASHES")) {
-    nlohmann::json file = nlohmann::json::object();
-    if (std::ifstream old(path); old) file = nlohmann::json::parse(old);
-    set_isa(isas.front());
-    file[type] = all_hashes<TypeParam>();
-    std::ofstream(path) << file.dump(1) << "\n";
-    GTEST_SKIP() << "wrote " << path;
-  }
-  std::ifstream stream(std::string(HEED_TEST_DATA) + "/hashes.json");
-  ASSERT_TRUE(stream) << "no tests/data/hashes.json";
-  const nlohmann::json want = nlohmann::json::parse(stream).at(type);
-  for (const Isa one : isas) {
-    set_isa(one);
-    EXPECT_EQ(all_hashes<TypeParam>(), want) << isa_name(one);
-  }
+  expect_known_hashes<TypeParam>("hashes.json", [] { return all_hashes<TypeParam>(); });
 }
 
 }  // namespace

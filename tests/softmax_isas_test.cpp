@@ -3,34 +3,13 @@
 // after a change that is meant to change bits:  HEED_WRITE_HASHES=tests/data/softmax_hashes.json softmax_isas_test
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <heed/heed.hpp>
-#include <nlohmann/json.hpp>
 
+#include "support/hashes.hpp"
 #include "support/softmax.hpp"
 
 namespace heed::test {
 namespace {
-
-class KeepIsa {
- public:
-  KeepIsa() : before_(isa()) {}
-  KeepIsa(const KeepIsa&) = delete;
-  KeepIsa& operator=(const KeepIsa&) = delete;
-  ~KeepIsa() { set_isa(before_); }
-
- private:
-  Isa before_;
-};
-
-std::vector<Isa> exact_isas() {
-  std::vector<Isa> exact;
-  for (const Isa one : available_isas())
-    if (isa_is_bit_exact(one)) exact.push_back(one);
-  return exact;
-}
 
 // Both functions along both axes of (size, 20): along rows, and rows in lanes; and of (size, 3), which is copied.
 template <class T>
@@ -54,9 +33,7 @@ nlohmann::json all_hashes() {
   for (const std::int64_t size : row_sizes()) {
     Hash hash;
     for (const Tensor<T, 2>& out : outputs<T>(size)) hash.add(out);
-    char text[17];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.value()));
-    hashes.push_back(text);
+    hashes.push_back(text_of(hash));
   }
   return hashes;
 }
@@ -67,7 +44,7 @@ using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(SoftmaxIsas, Types);
 
 TYPED_TEST(SoftmaxIsas, RandomRows_SameBitsOnAll) {
-  const KeepIsa keep;
+  const verify::IsaGuard keep;
   const std::vector<Isa> isas = exact_isas();
   for (const std::int64_t size : row_sizes()) {
     std::vector<std::vector<Tensor<TypeParam, 2>>> results;
@@ -82,25 +59,7 @@ TYPED_TEST(SoftmaxIsas, RandomRows_SameBitsOnAll) {
 }
 
 TYPED_TEST(SoftmaxIsas, FixedRows_HaveTheKnownHashes) {
-  const KeepIsa keep;
-  const std::string type = std::is_same_v<TypeParam, float> ? "float32" : "float64";
-  const std::vector<Isa> isas = exact_isas();
-  if (isas.empty()) GTEST_SKIP() << "no instruction set with fused multiply-add here";
-  if (const char* path = std::getenv("HEED_WRITE_HASHES")) {
-    nlohmann::json file = nlohmann::json::object();
-    if (std::ifstream old(path); old) file = nlohmann::json::parse(old);
-    set_isa(isas.front());
-    file[type] = all_hashes<TypeParam>();
-    std::ofstream(path) << file.dump(1) << "\n";
-    GTEST_SKIP() << "wrote " << path;
-  }
-  std::ifstream stream(std::string(HEED_TEST_DATA) + "/softmax_hashes.json");
-  ASSERT_TRUE(stream) << "no tests/data/softmax_hashes.json";
-  const nlohmann::json want = nlohmann::json::parse(stream).at(type);
-  for (const Isa one : isas) {
-    set_isa(one);
-    EXPECT_EQ(all_hashes<TypeParam>(), want) << isa_name(one);
-  }
+  expect_known_hashes<TypeParam>("softmax_hashes.json", [] { return all_hashes<TypeParam>(); });
 }
 
 }  // namespace
