@@ -35,10 +35,15 @@ struct Inputs {
 };
 
 Inputs load_inputs(const KMeansFlags& flags) {
+  if (flags.k.value_or(1) < 1) refuse(kName, "--k", std::to_string(*flags.k) + " clusters, expected at least 1");
   InputFiles files{std::string(kName)};
   if (flags.data.empty()) refuse(kName, "FILE", "no points, expected heed kmeans FILE --k N");
   Inputs inputs{files.load("FILE", flags.data, "x"), {}, {}};
-  if (!is_init(flags.init)) inputs.centers = files.load("--init", flags.init, "centers");
+  if (!is_init(flags.init)) {
+    if (flags.init.find('.') == std::string::npos)
+      refuse(kName, "--init", "'" + flags.init + "', expected k-means++, random or a file of centers");
+    inputs.centers = files.load("--init", flags.init, "centers");
+  }
   if (!flags.weights.empty()) inputs.weights = files.load("--weights", flags.weights, "weights");
   const auto check_rank = [](std::string_view flag, const Source& source, std::size_t rank, const char* axes) {
     if (source.array.shape.size() != rank)

@@ -18,16 +18,14 @@ int main() {
   heed::Adam<float> adam({weight}, {.lr = 0.1});
   for (int t = 0; t < 200; ++t) {
     gradient(0) = 2 * (weight(0) - 3);
-    adam.step(std::vector<std::optional<heed::ArrayView<const float>>>{gradient});
+    adam.step({{gradient}});
   }
   std::printf("Adam         w %.3f after %d steps\n", weight(0), static_cast<int>(adam.state(0).step));
 
-  const heed::TableModel model({{{}, {{"A", .6}, {"B", .4}}},
-                                {{"A"}, {{"EOS", .5}, {"X", .5}}},
-                                {{"B"}, {{"EOS", .9}, {"X", .1}}}},
-                               "EOS");
+  const heed::TableModel model(
+      {{{}, {{"A", .6}, {"B", .4}}}, {{"A"}, {{"EOS", .5}, {"X", .5}}}, {{"B"}, {{"EOS", .9}, {"X", .1}}}}, "EOS");
   for (const int width : {1, 2}) {
-    const auto best = heed::beam_search(model, {.width = width, .max_steps = 2, .eos = model.token("EOS")});
+    const auto best = heed::beam_search(model, {.width = width, .max_steps = 2, .eos = model.eos()});
     std::printf("beam of %d    %s %s, log probability %.3f\n", width, model.name(best[0].tokens[0]).c_str(),
                 model.name(best[0].tokens[1]).c_str(), best[0].score);
   }

@@ -32,6 +32,7 @@ TableModel::TableModel(const Table& table, const std::string& eos) {
     }
   }
   names_.assign(all.begin(), all.end());
+  eos_ = token(eos);
   for (const auto& [prefix, row] : table) {
     std::vector<Token> tokens;
     for (const std::string& one : prefix) tokens.push_back(token(one));

@@ -116,7 +116,7 @@ TEST(BeamSearch, WiderBeam_FindsWhatAGreedyOneMisses) {
                          "EOS");
   for (const BeamStop stop : {BeamStop::beam, BeamStop::exhaustive}) {
     const auto best = [&](std::int64_t width) {
-      return beam_search(model, {.width = width, .eos = model.token("EOS"), .stop = stop}).front();
+      return beam_search(model, {.width = width, .eos = model.eos(), .stop = stop}).front();
     };
     EXPECT_EQ(model.names(best(1).tokens), (std::vector<std::string>{"A", "EOS"}));
     EXPECT_DOUBLE_EQ(best(1).score, std::log(.6) + std::log(.5));
@@ -359,7 +359,7 @@ TEST(BeamSearch, ExceptionOfTheModel_PassesThrough) {
 
 TEST(TableModel, NamesAndTokens_AreNumberedInAscendingOrder) {
   const TableModel model({{{}, {{"b", .5}, {"a", .5}, {"c", 0}}}, {{"b"}, {{"a", 1}}}}, "EOS");
-  EXPECT_EQ(model.token("EOS"), 0);
+  EXPECT_EQ(model.eos(), 0);
   EXPECT_EQ(model.token("a"), 1);
   EXPECT_EQ(model.token("c"), 3);
   EXPECT_EQ(model.name(2), "b");

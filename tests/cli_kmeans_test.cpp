@@ -167,10 +167,11 @@ TEST_F(CliKMeans, Progress_IsOneLineOnATerminal) {
 TEST_F(CliKMeans, WrongFlags_AreOneLine) {
   EXPECT_TRUE(was_refused(heed_cli({"kmeans"}), "kmeans: FILE: "));
   EXPECT_TRUE(was_refused(with({}), "kmeans: --k: "));
-  EXPECT_TRUE(was_refused(with({"--k", "0"}), "n_clusters: 0"));
+  EXPECT_TRUE(was_refused(with({"--k", "0"}), "kmeans: --k: 0 clusters"));
   EXPECT_TRUE(was_refused(with({"--k", "61"}), "61 clusters"));
   EXPECT_TRUE(was_refused(with({"--k", "three"}), "--k"));
-  EXPECT_TRUE(was_refused(with({"--k", "3", "--init", "best"}), "kmeans: --init: best, expected FILE.npy"));
+  EXPECT_TRUE(was_refused(with({"--k", "3", "--init", "best"}),
+                          "kmeans: --init: 'best', expected k-means++, random or a file"));
   EXPECT_TRUE(was_refused(with({"--k", "3", "--empty", "drop"}), "kmeans: --empty: 'drop', expected keep or relocate"));
   EXPECT_TRUE(was_refused(with({"--k", "3", "--dtype", "float16"}), "kmeans: --dtype: "));
   EXPECT_TRUE(was_refused(with({"--k", "3", "--seed", "-1"}), "kmeans: --seed: "));

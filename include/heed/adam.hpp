@@ -77,6 +77,7 @@ class Adam {
   explicit Adam(std::vector<AdamGroup<T>> groups, const AdamSettings& settings = {});
   Adam(std::vector<ArrayView<T>> params, const AdamOptions& options = {}, const AdamSettings& settings = {});
 
+  // adam.step({{g0, g1}}), the outer braces being the span's; or a std::vector of these optionals.
   // One gradient per parameter, in their order, of its shape, any strides; nullopt: none, and that parameter, its state
   // and its step stay as they are. Throws Error, before anything changes, for another number of gradients, shapes that
   // differ, a gradient that overlaps a parameter, and a non-finite gradient unless they are skipped.

@@ -55,7 +55,7 @@ std::vector<Hypothesis> beam_search(const NextLogProbs& next, const BeamOptions&
 
 // The live hypotheses of one step.
 struct BeamStep {
-  std::vector<std::span<const Token>> prefixes;  // (live)
+  std::vector<std::span<const Token>> prefixes;  // (live); in the first step there is one, without tokens
   // (live): which row of the step before each one continues, for KVCache::fork or reorder; 0 for the first.
   std::vector<std::int64_t> parents;
 };
@@ -77,9 +77,10 @@ class TableModel {
   using Table = std::map<std::vector<std::string>, std::map<std::string, double>>;
 
   // Tokens are numbered from 0 in ascending order of their names, `eos` among them. A probability of 0 is a token that
-  // is not offered.
+  // is not offered; those of a prefix need not sum to 1.
   TableModel(const Table& table, const std::string& eos);
 
+  Token eos() const { return eos_; }
   Token token(std::string_view name) const;  // throws Error for a name that is not there
   const std::string& name(Token token) const;
   std::vector<std::string> names(std::span<const Token> tokens) const;
@@ -88,6 +89,7 @@ class TableModel {
 
  private:
   std::vector<std::string> names_;
+  Token eos_ = 0;
   std::map<std::vector<Token>, std::vector<TokenLogProb>> rows_;
 };
 
