@@ -35,7 +35,7 @@ T largest(const T* x, std::int64_t count, std::int64_t stride) {
 // Whether no element is a NaN or larger in magnitude.
 template <class T>
 bool all_within(const TensorView<const T, 2>& x, double limit, int threads) {
-  const auto [n, d] = x.shape;
+  const std::int64_t n = x.shape[0], d = x.shape[1];  // no binding: Clang before 16 captures none
   const bool is_dense = x.strides[0] == d && x.strides[1] == 1;
   const std::int64_t tasks = (n + kTaskRows - 1) / kTaskRows;
   std::atomic<bool> within{true};

@@ -182,7 +182,8 @@ class Seeding {
          static_cast<std::uint32_t>(seeding_.run >> 32)},
         seeding_.seed);
     const std::uint64_t whole = words[0] + (std::uint64_t{words[1]} << 32);
-    const W target = std::ldexp(W(whole / 2048), -53) * total(factors_);
+    const std::uint64_t bits = whole / 2048;  // 53 of them
+    const W target = std::ldexp(W(bits), -53) * total(factors_);
     W sum = 0;
     std::int64_t last = -1;
     for (std::int64_t i = 0; i < n_ && (last < 0 || sum <= target); ++i) {

@@ -155,12 +155,13 @@ void margins(const KMeansArgs<T>& a, const T* packed, T* margin) {
   Vec<T> squares[NV];
 #pragma GCC unroll 8
   for (auto& s : squares) s = hn::Zero(d);
-  for (std::int64_t e = 0; e < a.d; ++e)
+  for (std::int64_t e = 0; e < a.d; ++e) {
 #pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) {
       const Vec<T> p = hn::Load(d, packed + e * kRowStride + j * kLanes<T>);
       squares[j] = hn::MulAdd(p, p, squares[j]);
     }
+  }
 #pragma GCC unroll 8
   for (int j = 0; j < NV; ++j) {
     const Vec<T> reach = hn::Mul(hn::Add(hn::Sqrt(squares[j]), set<T>(a.norm / 2)), set<T>(a.norm));
