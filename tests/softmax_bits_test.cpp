@@ -69,9 +69,9 @@ TYPED_TEST(SoftmaxBits, AnyAxisAndThreads_AreThoseOfTheRowAlone) {
 TYPED_TEST(SoftmaxBits, LongRowsSharedByThreads_AreThoseOfOneThread) {
   using T = TypeParam;
   Random random(2);
-  check_axes(random.normals<T, 2>({1, 300007}), "one long row");
-  check_axes(random.normals<T, 2>({2, 150001}), "two long rows");
-  check_axes(random.normals<T, 2>({50021, 17}), "long rows in lanes");
+  check_axes(random.normals<T, 2>({1, 50021}), "one long row");
+  check_axes(random.normals<T, 2>({2, 33013}), "two long rows");
+  check_axes(random.normals<T, 2>({17011, 17}), "long rows in lanes");
 }
 
 // Rank 1 to 4 in layouts of any order, with gaps and backwards, in and out alike or different.
@@ -104,7 +104,7 @@ void check_layouts(Random& random) {
 
 TYPED_TEST(SoftmaxBits, AnyLayout_GivesTheSameBitsAndTouchesNothingElse) {
   Random random(3);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 100; ++round) {
     check_layouts<TypeParam, 1>(random);
     check_layouts<TypeParam, 2>(random);
     check_layouts<TypeParam, 3>(random);
