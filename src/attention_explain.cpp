@@ -8,6 +8,8 @@
 #include "src/active_kernels.hpp"
 #include "src/attention_plan.hpp"
 #include "src/check.hpp"
+#include "src/parallel.hpp"
+#include "src/steps.hpp"
 
 namespace heed {
 namespace {
@@ -34,7 +36,7 @@ std::string scientific(double x) {
 }
 
 std::int64_t blocks_up_to(std::int64_t keys) {
-  return (keys + kKeyBlock - 1) / kKeyBlock;
+  return steps(keys, kKeyBlock);
 }
 
 // A call as it is planned. What was given is asked of the options: data may be null in the arguments.
@@ -141,7 +143,7 @@ void explain_run(const Planned<T>& p, int thread_limit) {
   e.tile_rows = p.plan.tile_rows;
   e.key_block = kKeyBlock;
   e.key_chunk = kKeyChunk;
-  e.chunks = (p.args.kv_len + kKeyChunk - 1) / kKeyChunk;
+  e.chunks = steps(p.args.kv_len, kKeyChunk);
   e.chunks_are_tasks = plan.tasks > 0 && plan.chunks > 0;
   e.operations = plan.operations;
   e.tasks = plan.tasks * std::max<std::int64_t>(plan.chunks, 1);
@@ -201,7 +203,7 @@ void note_layout(const Planned<T>& p) {
     p.cost("value_dim", text_of(a.value_dim) + " is not a multiple of the " + text_of(lanes) + " lanes: the last " +
                             (has_masked_loads ? "vector of a row of v is loaded under a mask"
                                               : "elements of a row of v are copied to a vector") +
-                            ", and " + text_of((a.value_dim + lanes - 1) / lanes * lanes) + " columns are computed");
+                            ", and " + text_of(round_up(a.value_dim, lanes)) + " columns are computed");
 }
 
 template <class T>

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "src/parallel.hpp"
+#include "src/steps.hpp"
+
 namespace heed {
 namespace {
 
@@ -19,10 +22,6 @@ constexpr std::int64_t kStateBytes = 512 * 1024;
 
 // Room for the 64-bit words of Workspace::seen, in the smallest elements.
 constexpr std::int64_t kSeenElements = kKeyBlock * 2;
-
-std::int64_t round_up(std::int64_t n, std::int64_t step) {
-  return (n + step - 1) / step * step;
-}
 
 }  // namespace
 
@@ -55,8 +54,8 @@ AttentionPlan plan_attention(const kernels::AttentionArgs<T>& args, int threads)
                    kSeenElements + plan.copy_elements;
   plan.operations = 2.0 * static_cast<double>(args.batch * args.q_heads * args.q_len) *
                     static_cast<double>(args.kv_len) * static_cast<double>(args.head_dim + args.value_dim);
-  plan.worth = static_cast<int>(std::clamp(plan.operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
-  const std::int64_t chunks = (args.kv_len + kernels::kKeyChunk - 1) / kernels::kKeyChunk;
+  plan.worth = workers_worth(plan.operations, threads);
+  const std::int64_t chunks = steps(args.kv_len, kernels::kKeyChunk);
   if (plan.tasks < plan.worth && chunks > 1) plan.chunks = chunks;
   plan.workers =
       static_cast<int>(std::clamp<std::int64_t>(plan.tasks * std::max<std::int64_t>(plan.chunks, 1), 1, plan.worth));

@@ -7,9 +7,6 @@
 
 namespace heed {
 
-// Operations below which a further thread costs more (some 10 microseconds to wake it) than it saves.
-inline constexpr double kOperationsPerWorker = 2e6;
-
 struct AttentionPlan {
   std::int64_t kv_heads = 1;
   std::int64_t rows = 0;                         // per kv head: q_len * group

@@ -88,9 +88,7 @@ KMeansResult<T> kmeans_of(TensorView<const T, 2> x, TensorView<const T, 2> cente
   if (!(options.tol >= 0)) fail(kName, "tol", std::to_string(options.tol) + ", a number of at least 0 is needed");
 
   KMeansResult<T> result;
-  result.centers = Tensor<T, 2>(centers.shape);
-  for (std::int64_t j = 0; j < centers.shape[0]; ++j)
-    for (std::int64_t e = 0; e < centers.shape[1]; ++e) result.centers(j, e) = centers(j, e);
+  result.centers = dense_copy(centers);
   result.labels = Tensor<std::int32_t, 1>({x.shape[0]});
   Tensor<T, 2> copy;
   const TensorView<const T, 2> rows = dense_rows(x, copy);

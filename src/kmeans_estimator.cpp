@@ -5,23 +5,17 @@
 #include <utility>
 #include <vector>
 
-#include "src/attention_plan.hpp"
 #include "src/check.hpp"
 #include "src/kmeans_pass.hpp"
 #include "src/kmeans_run.hpp"
 #include "src/parallel.hpp"
+#include "src/steps.hpp"
 #include "src/worker_memory.hpp"
 
 namespace heed {
 namespace {
 
 constexpr std::string_view kName = "KMeans";
-
-// Rows of a task of transform: its distances to one centre, kept in double, stay in the first-level cache.
-constexpr std::int64_t kBlock = 1024;
-
-// Per point, centre and dimension: a difference, a multiplication, an addition.
-constexpr double kOperationsPerDifference = 3;
 
 template <class T>
 void check_parameters(const KMeansParameters<T>& p) {
@@ -53,9 +47,7 @@ KMeans<T>::KMeans(const KMeansParameters<T>& parameters) : parameters_(parameter
 template <class T>
 KMeans<T>::KMeans(const KMeansParameters<T>& parameters, TensorView<const T, 2> centers) : KMeans(parameters) {
   check_kmeans_points(kName, "centers", centers, check_threads(kName, parameters.threads));
-  centers_ = Tensor<T, 2>(centers.shape);
-  for (std::int64_t c = 0; c < centers.shape[0]; ++c)
-    for (std::int64_t j = 0; j < centers.shape[1]; ++j) centers_(c, j) = centers(c, j);
+  centers_ = dense_copy(centers);
 }
 
 template <class T>
@@ -121,14 +113,12 @@ void KMeans<T>::transform(TensorView<const T, 2> x, TensorView<T, 2> out) const 
   check_overlap(name, {{"x", x}}, {{"out", out}});
   Tensor<T, 2> copy;
   const TensorView<const T, 2> rows = dense_rows(x, copy);
-  const double operations =
-      kOperationsPerDifference * static_cast<double>(n) * static_cast<double>(d) * static_cast<double>(k);
-  const int workers =
-      static_cast<int>(std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
-  const WorkerMemory<double> memory(workers, kBlock);
-  run_tasks(workers, (n + kBlock - 1) / kBlock, [&](int worker, std::int64_t block) {
+  const int workers = distance_workers(n * k, d, threads);
+  // Distances of a task to one centre: they stay in the first-level cache.
+  const WorkerMemory<double> memory(workers, kKMeansTaskRows);
+  run_tasks(workers, steps(n, kKMeansTaskRows), [&](int worker, std::int64_t block) {
     double* const squares = memory.of(worker);
-    const std::int64_t first = block * kBlock, count = std::min(n - first, kBlock);
+    const std::int64_t first = block * kKMeansTaskRows, count = std::min(n - first, kKMeansTaskRows);
     const TensorView<const T, 2> part(rows.data + first * rows.strides[0], {count, d}, rows.strides);
     for (std::int64_t c = 0; c < k; ++c) {
       squared_distances(part, centers_.data() + c * d, squares);

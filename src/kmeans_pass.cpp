@@ -8,14 +8,14 @@
 
 #include "src/active_kernels.hpp"
 #include "src/kernels/args.hpp"
+#include "src/kmeans_run.hpp"
 #include "src/parallel.hpp"
+#include "src/steps.hpp"
 #include "src/worker_memory.hpp"
 
 namespace heed {
 namespace {
 
-// Points of a task that takes no sums: enough that handing it out costs nothing, few enough to share well.
-constexpr std::int64_t kTaskRows = 1024;
 // Sums are taken of so many points per centre at least, or joining the sums of all tasks would cost as much as taking
 // them.
 constexpr std::int64_t kRowsPerCenter = 16;
@@ -24,15 +24,11 @@ constexpr std::int64_t kRowsPerCenter = 16;
 constexpr std::int64_t kMostSums = 64;
 constexpr std::int64_t kMostSumBytes = 64 << 20;
 
-constexpr std::int64_t steps(std::int64_t size, std::int64_t step) {
-  return (size + step - 1) / step;
-}
-
 std::int64_t rows_per_sum(std::int64_t n, std::int64_t k, std::int64_t d) {
   const std::int64_t most =
       std::clamp<std::int64_t>(kMostSumBytes / (k * d * static_cast<std::int64_t>(sizeof(double))), 1, kMostSums);
-  const std::int64_t rows = std::max({kTaskRows, kRowsPerCenter * k, steps(n, most)});
-  return steps(rows, kernels::kUsualRows) * kernels::kUsualRows;
+  const std::int64_t rows = std::max({kKMeansTaskRows, kRowsPerCenter * k, steps(n, most)});
+  return round_up(rows, kernels::kUsualRows);
 }
 
 }  // namespace
@@ -45,8 +41,8 @@ KMeansPass<T>::KMeansPass(TensorView<const T, 2> x, const std::optional<TensorVi
       threads_(threads),
       sum_rows_(rows_per_sum(x.shape[0], k, x.shape[1])),
       origin_(static_cast<std::size_t>(x.shape[1])),
-      starts_(static_cast<std::size_t>(steps(k, kernels::kCenterGroup) * kernels::kCenterGroup)),
-      shifted_(static_cast<std::size_t>(steps(k, kernels::kCenterGroup) * kernels::kCenterGroup * x.shape[1])) {
+      starts_(static_cast<std::size_t>(round_up(k, kernels::kCenterGroup))),
+      shifted_(static_cast<std::size_t>(round_up(k, kernels::kCenterGroup) * x.shape[1])) {
   args_.x = x.data, args_.x_stride = x.strides[0];
   if (point_weights) args_.maybe_weights = point_weights->data, args_.weights_stride = point_weights->strides[0];
   args_.k = k, args_.d = x.shape[1];
@@ -133,9 +129,9 @@ void KMeansPass<T>::sum(bool assigns) {
     return task;
   });
   const auto join = [&](auto& all, std::int64_t each) {
-    const std::int64_t tasks = steps(each, kTaskRows);
+    const std::int64_t tasks = steps(each, kKMeansTaskRows);
     run_tasks(static_cast<int>(std::min<std::int64_t>(threads_, tasks)), tasks, [&](int, std::int64_t task) {
-      const std::int64_t begin = task * kTaskRows, end = std::min(begin + kTaskRows, each);
+      const std::int64_t begin = task * kKMeansTaskRows, end = std::min(begin + kKMeansTaskRows, each);
       for (std::int64_t part = 1; part < parts; ++part)
         for (std::int64_t at = begin; at < end; ++at) all.data()[at] += all.data()[part * each + at];
     });
@@ -146,13 +142,13 @@ void KMeansPass<T>::sum(bool assigns) {
 
 template <class T>
 void KMeansPass<T>::assign() {
-  run(kTaskRows, [](std::int64_t) { return kernels::KMeansTask{}; });
+  run(kKMeansTaskRows, [](std::int64_t) { return kernels::KMeansTask{}; });
 }
 
 template <class T>
 double KMeansPass<T>::inertia(bool assigns) {
-  std::vector<double> parts(static_cast<std::size_t>(steps(n_, kTaskRows)));
-  run(kTaskRows, [&](std::int64_t part) {
+  std::vector<double> parts(static_cast<std::size_t>(steps(n_, kKMeansTaskRows)));
+  run(kKMeansTaskRows, [&](std::int64_t part) {
     kernels::KMeansTask task;
     task.assigns = assigns;
     task.maybe_inertia = &parts[static_cast<std::size_t>(part)];
@@ -163,7 +159,7 @@ double KMeansPass<T>::inertia(bool assigns) {
 
 template <class T>
 void KMeansPass<T>::distances(double* out) {
-  run(kTaskRows, [&](std::int64_t) {
+  run(kKMeansTaskRows, [&](std::int64_t) {
     kernels::KMeansTask task;
     task.assigns = false;
     task.maybe_distances = out;

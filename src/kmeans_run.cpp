@@ -9,14 +9,13 @@
 #include "src/active_kernels.hpp"
 #include "src/check.hpp"
 #include "src/parallel.hpp"
+#include "src/steps.hpp"
 
 namespace heed {
 namespace {
 
 // So that 2^31 points of it, each below 1e154 as the check of points has it, have a finite sum.
 constexpr double kLargestWeight = 1e140;
-
-constexpr std::int64_t kTaskRows = 1024;  // of one task: enough that handing it out costs nothing
 
 // The largest magnitude of `count` neighbours; a NaN counts as more than infinity.
 template <class T>
@@ -37,10 +36,10 @@ template <class T>
 bool all_within(const TensorView<const T, 2>& x, double limit, int threads) {
   const std::int64_t n = x.shape[0], d = x.shape[1];  // no binding: Clang before 16 captures none
   const bool is_dense = x.strides[0] == d && x.strides[1] == 1;
-  const std::int64_t tasks = (n + kTaskRows - 1) / kTaskRows;
+  const std::int64_t tasks = steps(n, kKMeansTaskRows);
   std::atomic<bool> within{true};
   run_tasks(static_cast<int>(std::min<std::int64_t>(threads, tasks)), tasks, [&](int, std::int64_t task) {
-    const std::int64_t begin = task * kTaskRows, end = std::min(begin + kTaskRows, n);
+    const std::int64_t begin = task * kKMeansTaskRows, end = std::min(begin + kKMeansTaskRows, n);
     // Rows without gaps are as good as one.
     const std::int64_t step = is_dense ? end - begin : 1;
     for (std::int64_t i = begin; i < end; i += step)
@@ -93,12 +92,23 @@ void check_kmeans_weights(std::string_view function, const std::optional<TensorV
                ", from 0 to 1e140 are possible");
 }
 
+int distance_workers(std::int64_t distances, std::int64_t d, int threads) {
+  constexpr double kPerDimension = 3;
+  return workers_worth(kPerDimension * static_cast<double>(distances) * static_cast<double>(d), threads);
+}
+
+template <class T>
+Tensor<T, 2> dense_copy(TensorView<const T, 2> x) {
+  Tensor<T, 2> copy(x.shape);
+  for (std::int64_t i = 0; i < x.shape[0]; ++i)
+    for (std::int64_t e = 0; e < x.shape[1]; ++e) copy(i, e) = x(i, e);
+  return copy;
+}
+
 template <class T>
 TensorView<const T, 2> dense_rows(TensorView<const T, 2> x, Tensor<T, 2>& copy) {
   if (x.strides[1] == 1 || x.shape[1] == 1) return x;
-  copy = Tensor<T, 2>(x.shape);
-  for (std::int64_t i = 0; i < x.shape[0]; ++i)
-    for (std::int64_t e = 0; e < x.shape[1]; ++e) copy(i, e) = x(i, e);
+  copy = dense_copy(x);
   return copy;
 }
 
@@ -110,6 +120,7 @@ void squared_distances(TensorView<const T, 2> x, const T* center, double* out) {
 #define HEED_INSTANTIATE(T)                                                                                         \
   template void check_kmeans_points(std::string_view, std::string_view, TensorView<const T, 2>, int);               \
   template void check_kmeans_weights(std::string_view, const std::optional<TensorView<const T, 1>>&, std::int64_t); \
+  template Tensor<T, 2> dense_copy(TensorView<const T, 2>);                                                         \
   template TensorView<const T, 2> dense_rows(TensorView<const T, 2>, Tensor<T, 2>&);                                \
   template void squared_distances(TensorView<const T, 2>, const T*, double*);
 HEED_INSTANTIATE(float)

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "src/attention_plan.hpp"
 #include "src/check.hpp"
 #include "src/kmeans_run.hpp"
 #include "src/parallel.hpp"
 #include "src/philox.hpp"
+#include "src/steps.hpp"
 #include "src/weighted_draw.hpp"
 
 namespace heed {
@@ -20,9 +20,6 @@ constexpr std::string_view kName = "kmeans_seed";
 // Points of a task and of a partial sum: fixed, so that sums do not depend on threads. A draw walks over the sums, then
 // over the points of one block, so neither should be long.
 constexpr std::int64_t kBlock = 1024;
-
-// Per point and dimension: a difference, a multiplication, an addition.
-constexpr double kOperationsPerDifference = 3;
 
 std::size_t at(std::int64_t i) {
   return static_cast<std::size_t>(i);
@@ -35,7 +32,7 @@ class Seeder {
   Seeder(TensorView<const T, 2> x, std::int64_t k, const KMeansSeeding<T>& seeding, int threads)
       : x_(x),
         n_(x.shape[0]),
-        blocks_((n_ + kBlock - 1) / kBlock),
+        blocks_(steps(n_, kBlock)),
         seeding_(seeding),
         threads_(threads),
         centers_({k, x.shape[1]}),
@@ -139,10 +136,7 @@ class Seeder {
     const std::int64_t count = std::ssize(points), d = x_.shape[1];
     factors_of_.resize(at(count * n_));
     sums_of_.resize(at(count * blocks_));
-    const double operations =
-        kOperationsPerDifference * static_cast<double>(count) * static_cast<double>(n_) * static_cast<double>(d);
-    const double worth = std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads_));
-    run_tasks(static_cast<int>(worth), blocks_, [&](int, std::int64_t block) {
+    run_tasks(distance_workers(count * n_, d, threads_), blocks_, [&](int, std::int64_t block) {
       const std::int64_t first = block * kBlock;
       const TensorView<const T, 2> rows(x_.data + first * x_.strides[0], {end_of(block) - first, d}, x_.strides);
       for (std::int64_t c = 0; c < count; ++c) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/check.hpp"
+#include "src/steps.hpp"
 
 namespace heed {
 namespace {
@@ -16,7 +17,7 @@ template <class T>
 using Block = std::shared_ptr<T[]>;
 
 std::int64_t blocks_up_to(std::int64_t tokens) {
-  return (tokens + kKeyBlock - 1) / kKeyBlock;
+  return steps(tokens, kKeyBlock);
 }
 
 // Where things lie in a block of such a cache.
@@ -78,7 +79,7 @@ template <class T>
 void copy_slots(const kernels::KeyBlocks<T>& layout, std::int64_t kv_heads, const T* from, T* to, std::int64_t begin,
                 std::int64_t end) {
   begin = begin / kMinorKeys * kMinorKeys;
-  end = (end + kMinorKeys - 1) / kMinorKeys * kMinorKeys;
+  end = round_up(end, kMinorKeys);
   const auto copy = [&](std::int64_t first, std::int64_t last) { std::copy(from + first, from + last, to + first); };
   for (std::int64_t hk = 0; hk < kv_heads; ++hk, from += layout.head_size(), to += layout.head_size()) {
     copy(begin * layout.head_dim, end * layout.head_dim);

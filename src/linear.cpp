@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "src/active_kernels.hpp"
-#include "src/attention_plan.hpp"
 #include "src/check.hpp"
 #include "src/linear_run.hpp"
 #include "src/parallel.hpp"
+#include "src/steps.hpp"
 #include "src/worker_memory.hpp"
 
 namespace heed {
@@ -38,10 +38,6 @@ struct LinearPlan {
   }
 };
 
-std::int64_t steps(std::int64_t n, std::int64_t step) {
-  return (n + step - 1) / step;
-}
-
 template <class T>
 LinearPlan plan_linear(const kernels::LinearArgs<T>& a, int threads) {
   LinearPlan plan;
@@ -49,12 +45,12 @@ LinearPlan plan_linear(const kernels::LinearArgs<T>& a, int threads) {
   for (int n = 0; n < a.part_count; ++n) plan.columns += a.parts[n].out;
   const double operations =
       2.0 * static_cast<double>(plan.rows) * static_cast<double>(a.in) * static_cast<double>(plan.columns);
-  const int worth = static_cast<int>(std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
+  const int worth = workers_worth(operations, threads);
   plan.row_step = std::min(plan.rows, std::int64_t{kLinearTiles} * kUsualRows);
   plan.row_tasks = plan.rows == 0 ? 0 : steps(plan.rows, plan.row_step);
   const std::int64_t wanted =
       worth == 1 ? 1 : steps(worth * kTasksPerWorker, std::max<std::int64_t>(plan.row_tasks, 1));
-  const std::int64_t fair = steps(steps(plan.columns, wanted), kColumnStep) * kColumnStep;
+  const std::int64_t fair = round_up(steps(plan.columns, wanted), kColumnStep);
   plan.column_step = std::clamp(fair, kColumnStep, kLinearColumns);
   plan.column_tasks = steps(plan.columns, plan.column_step);
   plan.workers = static_cast<int>(std::clamp<std::int64_t>(plan.tasks(), 1, worth));

@@ -8,6 +8,7 @@
 #include "src/attention_run.hpp"
 #include "src/check.hpp"
 #include "src/kv_cache_undo.hpp"
+#include "src/steps.hpp"
 #include "src/worker_memory.hpp"
 
 namespace heed {
@@ -34,7 +35,7 @@ BetweenPlan plan_between(std::string_view function, const MultiHeadCall<T>& c) {
     const TensorView<T, 4> part(nullptr, plan.shapes[n]);
     check_view(Caller(function, false), sources[n], part);
     plan.begins[n] = plan.elements;
-    if (part.size() <= kMost) plan.elements += (part.size() + kStep - 1) / kStep * kStep;
+    if (part.size() <= kMost) plan.elements += round_up(part.size(), kStep);
     if (part.size() > kMost || plan.elements > kMost)
       fail(function, sources[n],
            "its projection of shape " + shape_text({part.shape.begin(), part.shape.end()}) +

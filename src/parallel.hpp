@@ -1,6 +1,7 @@
 // Tasks on threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -16,6 +17,13 @@ void run_tasks(int workers, std::int64_t tasks, Task&& task) {
   run_tasks(workers, tasks, &task, [](void* context, int worker, std::int64_t t) {
     (*static_cast<std::remove_reference_t<Task>*>(context))(worker, t);
   });
+}
+
+// Operations below which a further thread costs more (some 10 microseconds to wake it) than it saves.
+inline constexpr double kOperationsPerWorker = 2e6;
+// Workers that so many operations are worth, from 1 to `threads`.
+inline int workers_worth(double operations, int threads) {
+  return static_cast<int>(std::clamp(operations / kOperationsPerWorker, 1.0, static_cast<double>(threads)));
 }
 
 // How many threads a call may use by default, and the process-wide choice (see runtime.hpp).

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/steps.hpp"
+
 namespace heed {
 namespace {
 
@@ -22,10 +24,6 @@ constexpr std::int64_t kStep = 16;
 // Bytes of an output that is written past the caches: more than they hold, so that storing into them would only fetch
 // it and push out what is there.
 constexpr std::int64_t kStreamedBytes = std::int64_t{32} << 20;
-
-std::int64_t steps(std::int64_t n, std::int64_t step) {
-  return (n + step - 1) / step;
-}
 
 SoftmaxRows rows_of(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& x_strides,
                     const std::vector<std::int64_t>& out_strides, std::size_t axis) {
@@ -96,7 +94,7 @@ SoftmaxPlan plan_softmax(const std::vector<std::int64_t>& shape, const std::vect
 
   plan.row_step = steps(kTaskElements, size);
   if (is_across) {
-    plan.row_step = steps(plan.row_step, kSoftmaxColumns) * kSoftmaxColumns;
+    plan.row_step = round_up(plan.row_step, kSoftmaxColumns);
     if (worth > 1 && r.outers * steps(r.rows, plan.row_step) < worth * kTasksPerWorker)
       plan.row_step = kSoftmaxColumns / 4;  // narrower, for the sake of more of them
   }
@@ -109,7 +107,7 @@ SoftmaxPlan plan_softmax(const std::vector<std::int64_t>& shape, const std::vect
 
   if (is_across) plan.sums = (1 + kernels::kSoftmaxParts) * kSoftmaxColumns;
   // In whole vectors and lines.
-  const std::int64_t row = is_across ? size * kSoftmaxColumns : steps(size, kStep) * kStep;
+  const std::int64_t row = is_across ? size * kSoftmaxColumns : round_up(size, kStep);
   if (!logarithm && row <= kernels::kSoftmaxKept) plan.kept = row;
   if (r.args.form == SoftmaxForm::copied)
     plan.copied = std::min(kernels::kSoftmaxCopied, kernels::kSoftmaxCopiedRows * row);

@@ -77,10 +77,10 @@ class Adam {
   explicit Adam(std::vector<AdamGroup<T>> groups, const AdamSettings& settings = {});
   Adam(std::vector<ArrayView<T>> params, const AdamOptions& options = {}, const AdamSettings& settings = {});
 
-  // adam.step({{g0, g1}}), the outer braces being the span's; or a std::vector of these optionals.
   // One gradient per parameter, in their order, of its shape, any strides; nullopt: none, and that parameter, its state
   // and its step stay as they are. Throws Error, before anything changes, for another number of gradients, shapes that
   // differ, a gradient that overlaps a parameter, and a non-finite gradient unless they are skipped.
+  //   adam.step({{g0, g1}})   the outer braces are the span's; or a std::vector of these optionals
   AdamReport step(std::span<const std::optional<ArrayView<const T>>> grads);
 
   std::size_t parameter_count() const;
@@ -92,9 +92,9 @@ class Adam {
   void set_options(std::size_t group, const AdamOptions& options);
 
   // State and steps to and from a .safetensors file: tensors "m.0", "v.0", "v_max.0" of the parameter's shape, "step.0"
-  // int64 without axes, … by parameter. A
-  // continuation has the bits of one without interruption. The parameters themselves are the caller's to keep. load
-  // throws Error for a file of other parameters, and then leaves the optimiser as it was.
+  // int64 without axes, … by parameter. A continuation has the bits of one without interruption. The parameters
+  // themselves are the caller's to keep. load throws Error for a file of other parameters, and then leaves the
+  // optimiser as it was.
   void save(const std::filesystem::path& path) const;
   void load(const std::filesystem::path& path);
 

@@ -81,8 +81,8 @@ template <class T>
 struct KMeansParameters {
   std::int64_t n_clusters = 8;
   KMeansInit init = KMeansInit::plusplus;
-  std::int64_t n_init =
-      1;  // runs from different first centres, of which the one of least inertia stays, ties the first
+  // Runs from different first centres, of which the one of least inertia stays, ties the first.
+  std::int64_t n_init = 1;
   std::int64_t max_iter = 100;
   double tol = 1e-8;
   EmptyCluster empty = EmptyCluster::relocate;
